@@ -226,17 +226,21 @@ def find_accounts(_: Received) -> JsonDict:
 def compact(received: Received) -> JsonDict:
     """Return the answer to `POST …/responses/compact`: what the user said, and a summary."""
     items = items_of(received.request)
-    summary = {
-        "id": f"cmp_scripted_{len(items)}",
-        "type": "compaction",
-        "encrypted_content": seal(received.request, ""),
-    }
     return {
         "id": f"resp_scripted_{len(items)}",
         "object": "response.compaction",
         "created_at": CREATED,
-        "output": [*(item for item in items if item.get("role") == "user"), summary],
+        "output": [*(i for i in items if i.get("role") == "user"), _summarize(received.request)],
         "usage": {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0},
+    }
+
+
+def _summarize(request: JsonDict) -> JsonDict:
+    """Return a history in short, the whole answer where a request ends in a trigger for it."""
+    return {
+        "id": f"cmp_scripted_{len(items_of(request))}",
+        "type": "compaction",
+        "encrypted_content": seal(request, ""),
     }
 
 
@@ -260,7 +264,11 @@ def _head(received: Received) -> JsonDict:
 
 
 def _output(received: Received, reply: Reply) -> Iterator[JsonDict]:
-    number = len(items_of(received.request))
+    items = items_of(received.request)
+    number = len(items)
+    if items and items[-1].get("type") == "compaction_trigger":
+        yield _summarize(received.request)
+        return
     if reply.thinking is not None:
         yield {
             "id": f"rs_scripted_{number}",
@@ -392,6 +400,7 @@ _PIECES: dict[str, Callable[[JsonDict], Iterator[JsonDict]]] = {
     "custom_tool_call": _tell_input,
     "shell_call": lambda _: iter(()),
     "apply_patch_call": lambda _: iter(()),
+    "compaction": lambda _: iter(()),
 }
 """What is told of an item between its beginning and its end, by its type."""
 
@@ -402,6 +411,7 @@ _EMPTY: dict[str, JsonDict] = {
     "custom_tool_call": {"input": ""},
     "shell_call": {},
     "apply_patch_call": {},
+    "compaction": {},
 }
 """What an item is like at its beginning, by its type."""
 

@@ -1,0 +1,457 @@
+"""codex: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, one thread a file, perhaps as `.zst`.
+
+A line is `{"timestamp", "type", "payload"}`. `response_item` is an element of the list of `input`,
+as it is sent from then on; `compacted` replaces that list, and `thread_rolled_back` takes its last
+turns away. Answers have no mark of their own: a run of the model's items is one, and the usage
+that follows (or, in older logs, precedes) tells where one answer ends and the next begins.
+Before September 2025 the first line was the session itself, and the others were bare items.
+
+What `codex` writes is described by `RolloutItem` in codex-rs/protocol/src/protocol.rs, and what it
+makes of that when a session is resumed by codex-rs/core/src/session/rollout_reconstruction.rs, in
+github.com/openai/codex.
+"""
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import zstandard
+
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from masking.wire import RESPONSES, Usage
+
+_AGENT = "codex"
+_FOLDERS = ("sessions", "archived_sessions")
+_SUFFIXES = (".jsonl", ".jsonl.zst")
+
+_Object = Mapping[str, object]
+
+_SIGN = re.compile(
+    rb'\A\s*\{(?=[^\n]*"type"\s*:\s*"(?:session_meta|response_item|turn_context)"\s*,\s*"payload")'
+    rb'|\A\s*\{"id"\s*:\s*"[0-9a-f-]{36}"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"instructions"'
+)
+"""How the first line of a thread begins, today and before there was an envelope."""
+
+_SIGN_BYTES = 4096
+
+_NO_PART = frozenset(("turn_context", "event_msg", "token_usage_record", "world_state", "state"))
+"""Entries that are no part of a prompt: the items that codex makes of them are logged, too."""
+
+_NOT_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
+"""Items that codex keeps, and leaves out of its requests."""
+
+_CONTEXT = ("<", "# AGENTS.md instructions")
+"""How the messages begin that codex writes in the user's name: they open no turn."""
+
+_OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
+"""The type of a call's result, where it is not `function_call_output`."""
+
+
+class _Entry(NamedTuple):
+    """A line that has to do with requests; `kind` is that of an event for an event."""
+
+    kind: str
+    when: datetime
+    payload: _Object
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A file, decoded.
+
+    meta: what its first line says of the session.
+    inherited: how many of the entries belong to the thread that it was forked from.
+    """
+
+    meta: _Object = field(default_factory=dict)
+    entries: list[_Entry] = field(default_factory=list)
+    inherited: int = 0
+    unread: set[str] = field(default_factory=set)
+    is_of_subscriber: bool = False
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    root = Path(environment.get("CODEX_HOME") or home / ".codex")
+    return tuple(root / folder for folder in _FOLDERS)
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = [path] if path.is_file() else _walk(path)
+    dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
+    for status, each in dated:
+        is_double = each.suffix == ".zst" and each.with_suffix("").exists()
+        if not is_double and _SIGN.match(_read_head(each)):
+            changed = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield LogFile(_AGENT, each, status.st_size, changed)
+
+
+def _walk(folder: Path) -> list[Path]:
+    return [
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(_SUFFIXES)
+    ]
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        with _open(path) as file:
+            return file.read(_SIGN_BYTES)
+    except (OSError, zstandard.ZstdError):
+        return b""
+
+
+def _open(path: Path) -> io.BufferedIOBase:
+    file = path.open("rb")
+    if path.suffix != ".zst":
+        return file
+    reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
+    return io.BufferedReader(reader)
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    thread = _load(log.path)
+    copied = log.copied | _find_copied(log.path, thread)
+    provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
+    host = "api.openai.com" if provider == "openai" else None
+    folder = str(thread.meta.get("cwd") or "").replace("\\", "/").rstrip("/")
+    yield LoggedConversation(
+        agent=_AGENT,
+        name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
+        project=folder.rpartition("/")[2] or None,
+        host="chatgpt.com" if thread.is_of_subscriber else host,
+        wire=RESPONSES,
+        requests=partial(_find_requests, thread, copied),
+        is_side=isinstance(source, dict) or thread.meta.get("thread_source") == "subagent",
+        unread=frozenset(thread.unread),
+    )
+
+
+def _load(path: Path, end: int | None = None, above: frozenset[Path] = frozenset()) -> _Thread:
+    """Decode a thread, up to an ordinal. Raises OSError if it cannot be read.
+
+    A fork begins where the entries of its parent end, and names that place; older ones hold copies.
+    `above` are the files that are being read already.
+    """
+    thread = _Thread()
+    when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    for line in _read_lines(path, thread):
+        if (entry := _decode(line)) is None:
+            if line.strip() and line.endswith(b"\n"):  # codex may be writing the last one
+                thread.unread.add("broken line")
+            continue
+        ordinal, payload = entry.get("ordinal"), entry.get("payload")
+        if end is not None and isinstance(ordinal, int) and ordinal >= end:
+            break
+        when = _read_time(entry.get("timestamp")) or when
+        kind = str(entry.get("type"))
+        if not isinstance(payload, dict):
+            # Without the envelope: the session, its state, or an item.
+            if "type" not in entry and not thread.meta and "id" in entry:
+                thread.meta = {"model_provider": "openai", **entry}
+            elif "record_type" not in entry:
+                thread.entries.append(_Entry("response_item", when, entry))
+        elif kind == "session_meta":
+            if not thread.meta:  # a copy has that of its parent, too
+                thread.meta = payload
+                _inherit(thread, path, above | {path})
+        elif kind == "event_msg":
+            if (event := payload.get("type")) in ("token_count", "thread_rolled_back"):
+                thread.entries.append(_Entry(str(event), when, payload))
+                thread.is_of_subscriber |= _has_plan(payload.get("rate_limits"))
+        elif kind in ("response_item", "compacted", "turn_context", "token_usage_record"):
+            thread.entries.append(_Entry(kind, when, payload))
+        elif kind not in _NO_PART:
+            thread.unread.add(kind)
+    return thread
+
+
+def _read_lines(path: Path, thread: _Thread) -> Iterator[bytes]:
+    try:
+        with _open(path) as file:
+            yield from file
+    except zstandard.ZstdError:
+        thread.unread.add("broken line")
+
+
+def _decode(line: bytes) -> _Object | None:
+    """Decode a line; None if it is no JSON object. orjson refuses lone surrogates."""
+    try:
+        value = orjson.loads(line)
+    except ValueError:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _read_time(text: object) -> datetime | None:
+    try:
+        when = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _has_plan(limits: object) -> bool:
+    """Whether these limits are those of a ChatGPT subscription: a key has none."""
+    return isinstance(limits, dict) and bool(limits.get("plan_type") or limits.get("primary"))
+
+
+def _inherit(thread: _Thread, path: Path, above: frozenset[Path]) -> None:
+    """Put the entries of its parent before those of a fork that does not hold them."""
+    end = thread.meta.get("forked_from_ordinal_exclusive")
+    parent = _find_parent(path, thread)
+    if isinstance(end, int) and parent is not None and parent not in above:
+        thread.entries = _load(parent, end, above).entries
+        thread.inherited = len(thread.entries)
+    elif isinstance(end, int):
+        thread.unread.add("forked_from_id")
+
+
+def _find_parent(path: Path, thread: _Thread) -> Path | None:
+    """Return the file of the thread from which one was forked, wherever codex keeps it now."""
+    parent = thread.meta.get("forked_from_id")
+    if not isinstance(parent, str) or not re.fullmatch(r"[\w-]+", parent):
+        return None
+    homes = [folder.parent for folder in path.parents if folder.name in _FOLDERS]
+    folders = [homes[0] / name for name in _FOLDERS] if homes else [path.parent]
+    files = (file for folder in folders for file in folder.rglob(f"*{parent}.jsonl*"))
+    return next((file for file in files if file.name.endswith(_SUFFIXES)), None)
+
+
+def _find_copied(path: Path, thread: _Thread) -> frozenset[str]:
+    """Return the keys of the requests that an older fork holds as copies."""
+    parent = None if thread.inherited else _find_parent(path, thread)
+    if parent is None or parent == path:
+        return frozenset()
+    requests = _find_requests(_load(parent), frozenset())
+    return frozenset(each.key for each in requests if each.key is not None)
+
+
+# From entries to requests
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer whose end has not been seen: what it answers, and what is known of it so far.
+
+    tail: where the items begin that came after its usage; they may belong to another answer.
+    """
+
+    items: tuple[_Object, ...]
+    when: datetime
+    model: str | None
+    index: int
+    first: _Object
+    usage: Usage | None = None
+    key: str | None = None
+    tail: "_Answer | None" = None
+
+
+def _find_requests(thread: _Thread, copied: frozenset[str]) -> Iterator[LoggedRequest]:
+    """Yield the requests of a thread that are neither its parent's nor copies."""
+    for answer in _find_answers(thread.entries):
+        if answer.index >= thread.inherited and answer.key not in copied:
+            yield LoggedRequest(
+                items=answer.items,
+                when=answer.when,
+                model=answer.model,
+                usage=answer.usage,
+                key=answer.key,
+            )
+
+
+def _find_answers(entries: Sequence[_Entry]) -> Iterator[_Answer]:
+    """Yield the answers in the entries of a thread.
+
+    codex writes an answer's items, its usage and then the results; it wrote the usage behind the
+    results, or before the items. So a usage belongs to the answer before it if that has none. If
+    it has one, and the model has said more since, then that is an answer of its own. Else it is of
+    the answer that comes next, or of one that leaves no item: that to a request for a summary.
+    """
+    history = _History()
+    model: str | None = None
+    sent: datetime | None = None  # when what was last added to the list was there to be sent
+    answer: _Answer | None = None
+    early: _Answer | None = None  # a usage without an answer
+    counted: object = None  # by the usage that was read last
+    recorded: Usage | None = None
+    for index, (kind, when, payload) in enumerate(entries):
+        if kind == "turn_context":
+            model = str(payload["model"]) if payload.get("model") else model
+        elif kind == "response_item" and _is_of_model(payload):
+            opened = _Answer((), sent or when, model, index, payload)
+            if answer is None or history.is_answerable:
+                if answer is not None:
+                    yield answer
+                opened.items = history.send()
+                if early is not None:
+                    opened.usage, opened.key, early = early.usage, early.key, None
+                answer = opened
+            elif answer.usage is not None and answer.tail is None:
+                opened.items = history.send()
+                answer.tail = opened
+            history.append(payload)
+        elif kind == "response_item":
+            if payload.get("type") not in _NOT_SENT:
+                history.append(payload)
+                sent = when
+        elif kind in ("token_count", "token_usage_record"):
+            usage, total = _read_usage(kind, payload)
+            is_repeated = kind == "token_count" and (
+                usage == recorded or (total is not None and total == counted)
+            )
+            counted = total if kind == "token_count" else counted
+            recorded = usage if kind == "token_usage_record" else recorded
+            if usage is None or is_repeated:
+                continue
+            if answer is not None and answer.tail is not None and not history.is_answerable:
+                tail = answer.tail
+                yield answer
+                answer = tail
+            if answer is None or answer.usage is not None:
+                if early is not None:
+                    yield early
+                early = _Answer(history.send(), sent or when, model, index, payload, usage)
+                early.key = _make_key(kind, payload, early.first, total)
+                if kind == "token_usage_record":  # it stands right behind its answer
+                    yield from (each for each in (answer, early) if each is not None)
+                    answer = early = None
+            else:
+                answer.usage = usage
+                answer.key = _make_key(kind, payload, answer.first, total)
+        elif kind == "compacted":
+            yield from (each for each in (answer, early) if each is not None)
+            answer = early = None
+            history.compact(payload)
+            sent = when
+        elif kind == "thread_rolled_back":
+            if answer is not None:
+                yield answer
+            answer = None
+            turns = payload.get("num_turns")
+            history.roll_back(turns if isinstance(turns, int) else 0)
+    yield from (each for each in (answer, early) if each is not None)
+
+
+class _History:
+    """The list that codex would send now.
+
+    is_answerable: whether anything was added since the model spoke.
+    """
+
+    def __init__(self) -> None:
+        self._items: list[_Object] = []
+        self._unanswered: dict[object, _Object] = {}
+        self.is_answerable = False
+
+    def append(self, item: _Object) -> None:
+        self._items.append(item)
+        self.is_answerable = not _is_of_model(item)
+        if (call := item.get("call_id")) is not None:
+            if self.is_answerable:
+                self._unanswered.pop(call, None)
+            else:
+                self._unanswered[call] = item
+
+    def send(self) -> tuple[_Object, ...]:
+        """Return the list; codex puts in a result for each call that was interrupted."""
+        for call_id, call in self._unanswered.items() if self.is_answerable else ():
+            kind = _OUTPUTS.get(str(call.get("type")), "function_call_output")
+            result = {"type": kind, "call_id": call_id, "output": "aborted"}
+            place = next(n for n, item in enumerate(self._items) if item is call)
+            self._items.insert(place + 1, result)
+        if self.is_answerable:
+            self._unanswered.clear()
+        return tuple(self._items)
+
+    def compact(self, payload: _Object) -> None:
+        """Take the list that a compaction left; older logs have only the summary.
+
+        Then it is what codex wrote at the beginning, what the user wrote, and the summary.
+        """
+        kept = payload.get("replacement_history")
+        if isinstance(kept, list):
+            self._items = [item for item in kept if isinstance(item, dict)]
+        else:
+            text = {"type": "input_text", "text": str(payload.get("message") or "")}
+            mine = [item for item in self._items if item.get("role") in ("user", "developer")]
+            self._items = [*mine, {"type": "message", "role": "user", "content": [text]}]
+        self._unanswered.clear()
+        self.is_answerable = True
+
+    def roll_back(self, turns: int) -> None:
+        """Take the last turns away, each from the user's message on."""
+        starts = [index for index, item in enumerate(self._items) if _is_of_user(item)]
+        if turns > 0 and starts:
+            del self._items[starts[max(0, len(starts) - turns)] :]
+            self._unanswered.clear()
+            self.is_answerable = True
+
+
+def _is_of_model(item: _Object) -> bool:
+    kind = str(item.get("type"))
+    return kind == "reasoning" or kind.endswith("_call") or item.get("role") == "assistant"
+
+
+def _is_of_user(item: _Object) -> bool:
+    """Whether an item is what the user wrote, not what codex wrote in the user's name."""
+    if item.get("role") != "user":
+        return False
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [str(part.get("text") or "") for part in parts if isinstance(part, dict)]
+    return not all(text.lstrip().startswith(_CONTEXT) for text in texts if text)
+
+
+def _read_usage(kind: str, payload: _Object) -> tuple[Usage | None, object]:
+    """Return the usage that an entry tells, and what all requests so far have used by its account.
+
+    None if it tells none, or only an estimate, as behind a compaction.
+    """
+    if kind == "token_usage_record":
+        return _as_usage(payload.get("usage")), payload.get("thread_token_usage")
+    info = payload.get("info")
+    if not isinstance(info, dict):
+        return None, None
+    return _as_usage(info.get("last_token_usage")), info.get("total_token_usage")
+
+
+def _as_usage(counts: object) -> Usage | None:
+    def read(name: str) -> int | None:
+        count = counts.get(name) if isinstance(counts, dict) else None
+        return count if type(count) is int and count >= 0 else None
+
+    usage = Usage(
+        prompt=read("input_tokens"),
+        cached=read("cached_input_tokens"),
+        written=read("cache_write_input_tokens"),
+        completion=read("output_tokens"),
+        reasoning=read("reasoning_output_tokens"),
+    )
+    return usage if usage.prompt or usage.completion else None
+
+
+def _make_key(kind: str, payload: _Object, first: _Object, total: object) -> str:
+    """Return a key of a request that a copy of its entries has, too; copies get times anew."""
+    names = (payload.get("thread_id"), payload.get("response_id"))
+    told = json.dumps(
+        [names if kind == "token_usage_record" else first, total], sort_keys=True, default=str
+    )
+    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+CODEX = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+"""The logs of OpenAI's codex."""

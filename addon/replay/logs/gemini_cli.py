@@ -1,0 +1,364 @@
+"""gemini-cli: `~/.gemini/tmp/PROJECT/chats/session-*.json` or, since April 2026, `.jsonl`.
+
+A chat is a list of messages. A `gemini` one is an answer, with its usage and with the tools that it
+called, their results included; the results may stand in a `user` message behind it once more. In
+the older logs the calls of an answer without words were put to those of the answer before it: the
+times at which they ended tell them apart, but of their usage nothing is left.
+
+A line of `.jsonl` is a message, whole again each time that it changed; or `$set`, which after a
+compression has all messages as they are sent from then on; or `$rewindTo`, which drops a message
+and all behind it. What gemini-cli writes is in packages/core/src/services/chatRecordingService.ts,
+in github.com/google-gemini/gemini-cli. It writes neither signatures nor what it asks models beside
+the conversation: for a summary, for instance, or whether it goes in circles.
+
+`logs.json` has nothing but what the user typed. The checkpoints have copies of chats, without usage
+and times; neither is read.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from masking.wire import GEMINI, Usage
+
+_AGENT = "gemini-cli"
+_PATH = "/v1beta/models/{model}:generateContent"
+
+_Object = Mapping[str, object]
+
+_SIGN = re.compile(rb'\A\s*\{(?=.*"sessionId"\s*:\s*")(?=.*"projectHash"\s*:)', re.DOTALL)
+_SIGN_BYTES = 4096
+
+_NO_PART = frozenset(("info", "error", "warning"))
+"""Messages to the user, which no model gets."""
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+"""The name of a project's folder in older versions."""
+
+_BATCH = timedelta(seconds=0.1)
+"""Calls that ended closer together than this are one answer's: they are written when the last one
+has ended, within milliseconds, and no model answers so soon."""
+
+
+class _Chat(NamedTuple):
+    """A log, decoded.
+
+    about: what it says of the chat.
+    steps: its messages, each in its last version, and the `$set` and `$rewindTo` between them.
+    """
+
+    about: _Object
+    steps: Sequence[_Object]
+    unread: frozenset[str]
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    root = Path(environment.get("GEMINI_CLI_HOME") or home)
+    return (root / ".gemini" / "tmp",)
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = [path] if path.is_file() else _walk(path)
+    dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
+    for status, each in dated:
+        # A chat that is taken up again is copied into a file of the newer kind.
+        is_old = each.suffix == ".json" and each.with_suffix(".jsonl").exists()
+        if not is_old and _SIGN.match(_read_head(each)):
+            changed = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield LogFile(_AGENT, each, status.st_size, changed)
+
+
+def _walk(folder: Path) -> list[Path]:
+    return [
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith((".json", ".jsonl"))
+    ]
+
+
+def _read_head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_SIGN_BYTES)
+    except OSError:
+        return b""
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    chat = _load(log.path)
+    yield LoggedConversation(
+        agent=_AGENT,
+        name=str(chat.about.get("summary") or chat.about.get("sessionId") or log.path.stem),
+        project=_find_project(log.path),
+        host=None,  # a key, a Google account and Vertex leave the same log
+        wire=GEMINI,
+        requests=partial(_find_requests, chat.steps, log.copied),
+        path=_PATH,
+        is_side=chat.about.get("kind") == "subagent",
+        unread=chat.unread,
+    )
+
+
+def _find_project(path: Path) -> str | None:
+    """Return the name of the folder of a chat's project, by the folder where the chat lies."""
+    chats = next((folder for folder in path.parents if folder.name == "chats"), None)
+    if chats is None:
+        return None
+    try:
+        root = (chats.parent / ".project_root").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        root = "" if _HASH.fullmatch(chats.parent.name) else chats.parent.name
+    return root.strip().replace("\\", "/").rstrip("/").rpartition("/")[2] or None
+
+
+def _load(path: Path) -> _Chat:
+    """Decode a chat. Raises OSError, and ValueError if an older log is no JSON document."""
+    about: dict[str, object] = {}
+    steps: list[_Object] = []
+    unread: set[str] = set()
+    with path.open("rb") as file:
+        first = file.readline()
+        try:
+            document = _decode(first)
+        except ValueError:  # the first line of a document of several
+            try:
+                document = _decode(first + file.read())
+            except ValueError as error:
+                raise ValueError(f"{path}:1: not a chat of gemini-cli: {error}") from None
+        is_document = isinstance(document.get("messages"), list)
+        if is_document:
+            about |= document
+            steps += _take_objects(document["messages"])
+        for line in chain([first], file) if not is_document else ():
+            try:
+                record = _decode(line)
+            except ValueError:
+                if line.strip() and line.endswith(b"\n"):  # gemini-cli may be writing the last one
+                    unread.add("broken line")
+                continue
+            changes = record.get("$set")
+            about |= changes if isinstance(changes, dict) else {}
+            if "id" in record and steps and steps[-1].get("id") == record["id"]:
+                steps[-1] = record
+            elif isinstance(changes, dict):
+                steps += [record] if isinstance(changes.get("messages"), list) else []
+            elif "id" in record or "$rewindTo" in record:
+                steps.append(record)
+            else:
+                about |= record
+    unread |= {kind for step in steps if (kind := _find_unread(step)) is not None}
+    return _Chat(about, steps, frozenset(unread))
+
+
+def _decode(data: bytes) -> dict[str, object]:
+    """Decode an object. Raises ValueError if it is none; orjson refuses lone surrogates."""
+    try:
+        value: object = orjson.loads(data)
+    except ValueError:
+        try:
+            value = json.loads(data)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"expected object, got {type(value).__name__}")
+    return value
+
+
+def _take_objects(items: object) -> list[_Object]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _find_unread(step: _Object) -> str | None:
+    """Return the kind of a message that is not understood; None if it is.
+
+    Older versions tell the user of a compression, and log nothing of what it left.
+    """
+    kind = step.get("type")
+    if "id" not in step or kind in ("user", "gemini"):
+        return None
+    if kind not in _NO_PART:
+        return str(kind)
+    return "compression" if "compressed from" in str(step.get("content")) else None
+
+
+def _find_requests(steps: Iterable[_Object], copied: frozenset[str]) -> Iterator[LoggedRequest]:
+    """Yield the requests of a chat: each answer was one, and so was each further batch of calls."""
+    history = _History()
+    when = datetime.fromtimestamp(0, UTC)
+    for step in steps:
+        changes, rewind = step.get("$set"), step.get("$rewindTo")
+        if isinstance(changes, dict):
+            history.replace(_take_objects(changes.get("messages")))
+        elif rewind is not None:
+            history.rewind(rewind)
+        elif step.get("type") == "user":
+            when = _read_time(step) or when
+            history.append(step)
+        elif step.get("type") == "gemini":
+            usage = _read_usage(step.get("tokens"))
+            for number, answer in enumerate(_split(step)):
+                key = f"{step.get('id')}/{number}"
+                model = step.get("model")
+                items = history.send()
+                if key not in copied:
+                    yield LoggedRequest(
+                        items=items,
+                        when=when,
+                        model=model if isinstance(model, str) else None,
+                        usage=None if number else usage,
+                        key=key,
+                    )
+                history.append(answer)
+                ends = [_read_time(call) for call in _take_objects(answer.get("toolCalls"))]
+                when = max((end for end in ends if end is not None), default=when)
+
+
+def _split(message: _Object) -> Iterator[_Object]:
+    """Yield a message's answers: the first with its words, and one for each further batch."""
+    batches: list[list[_Object]] = []
+    last: datetime | None = None
+    for call in _take_objects(message.get("toolCalls")):
+        ended = _read_time(call)
+        if batches and (ended is None or last is None or ended - last < _BATCH):
+            batches[-1].append(call)
+        else:
+            batches.append([call])
+        last = ended or last
+    yield {**message, "toolCalls": batches[0] if batches else []}
+    for batch in batches[1:]:
+        yield {**message, "content": "", "toolCalls": batch}
+
+
+@dataclass(slots=True)
+class _Said:
+    """A message, and what it is in a request: the model's words and calls, or the user's parts.
+
+    results: the parts that answer its calls, unless a message of the user's has them.
+    """
+
+    message: _Object
+    role: str
+    parts: list[_Object]
+    results: list[_Object]
+
+
+class _History:
+    """What gemini-cli would send now: a content for each turn of a speaker's."""
+
+    def __init__(self) -> None:
+        self._said: list[_Said] = []
+        self._items: list[dict[str, object]] = []
+
+    def append(self, message: _Object) -> None:
+        said = _read_message(message)
+        self._said.append(said)
+        if not any("functionResponse" in part for part in said.parts):
+            self._answer()
+        self._add(said.role, said.parts)
+
+    def send(self) -> tuple[_Object, ...]:
+        self._answer(also=True)
+        return tuple(self._items)
+
+    def _answer(self, *, also: bool = False) -> None:
+        """Add the results of the calls before the last message, or of its own, too."""
+        at = len(self._said) - (1 if also else 2)
+        if at >= 0 and self._said[at].results:
+            self._add("user", self._said[at].results)
+            self._said[at].results = []
+
+    def _add(self, role: str, parts: list[_Object]) -> None:
+        if not parts:
+            return
+        last = self._items[-1] if self._items else {}
+        before = last.get("parts")
+        if role == "user" == last.get("role") and isinstance(before, list):
+            self._items[-1] = {**last, "parts": [*before, *parts]}
+        else:
+            self._items.append({"parts": parts, "role": role})
+
+    def replace(self, messages: Sequence[_Object]) -> None:
+        """Take other messages; contents that are as they were stay the same objects."""
+        known = {_freeze(item): item for item in self._items}
+        self._said, self._items = [], []
+        for message in messages:
+            if message.get("type") in ("user", "gemini"):
+                self.append(message)
+        self._items = [known.get(_freeze(item), item) for item in self._items]
+
+    def rewind(self, message: object) -> None:
+        """Drop a message and all behind it; all messages if it is not there."""
+        ids = [said.message.get("id") for said in self._said]
+        kept = ids.index(message) if message in ids else 0
+        self.replace([said.message for said in self._said[:kept]])
+
+
+def _read_message(message: _Object) -> _Said:
+    content = message.get("content")
+    parts: list[_Object] = [{"text": content}] if isinstance(content, str) and content else []
+    parts += _take_objects(content)
+    if message.get("type") == "user":
+        return _Said(message, "user", [_name_again(part) for part in parts], [])
+    parts = [part for part in parts if not part.get("thought")]
+    results: list[_Object] = []
+    for call in _take_objects(message.get("toolCalls")):
+        if not any("functionCall" in part for part in _take_objects(content)):
+            asked = {"id": call.get("id"), "args": call.get("args"), "name": call.get("name")}
+            parts.append(_name_again({"functionCall": asked}))
+        results += [_name_again(part) for part in _take_objects(call.get("result"))]
+    return _Said(message, "model", parts, results)
+
+
+def _name_again(part: _Object) -> _Object:
+    """Return a part with its call's id as it is sent: the log may put the tool's name before it."""
+    for key in ("functionCall", "functionResponse"):
+        if isinstance(call := part.get(key), dict):
+            prefix, call_id = f"{call.get('name')}__", call.get("id")
+            if isinstance(call_id, str) and call_id.startswith(prefix):
+                return {**part, key: {**call, "id": call_id.removeprefix(prefix)}}
+    return part
+
+
+def _freeze(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _read_usage(tokens: object) -> Usage | None:
+    if not isinstance(tokens, dict):
+        return None
+
+    def read(name: str) -> int:
+        count = tokens.get(name)
+        return count if type(count) is int and count >= 0 else 0
+
+    usage = Usage(
+        prompt=read("input"),
+        cached=read("cached"),
+        completion=read("output") + read("thoughts"),
+        reasoning=read("thoughts"),
+    )
+    return usage if usage.prompt or usage.completion else None
+
+
+def _read_time(record: _Object) -> datetime | None:
+    text = record.get("timestamp")
+    try:
+        when = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
+
+
+GEMINI_CLI = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+"""The logs of Google's gemini-cli."""
