@@ -190,6 +190,10 @@ class Tally:
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     tokens, dollars, unpriced: the bills in input tokens; in dollars where the price is known; in
         input tokens where it is not.
+    borrowed: requests with a bill in dollars at a price that was not the host's own, by whose it
+        was; see `masking.prices.Pricing`.
+    answers, answer_dollars: requests whose answer has a price, and what these answers cost, masked
+        or not.
     subscriptions: requests with a bill in dollars that a subscription pays for.
     conversations: the ids of the conversations.
     outgrown: those of them that no longer fit their model without masking, with a request of each.
@@ -225,6 +229,9 @@ class Tally:
     tokens: BillSum = field(default_factory=BillSum)
     dollars: BillSum = field(default_factory=BillSum)
     unpriced: BillSum = field(default_factory=BillSum)
+    borrowed: Counter[str] = field(default_factory=Counter)
+    answers: int = 0
+    answer_dollars: float = 0.0
     subscriptions: int = 0
     conversations: set[str] = field(default_factory=set)
     outgrown: dict[str, RequestRecord] = field(default_factory=dict)
@@ -327,6 +334,11 @@ class Tally:
             in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
             self.dollars.add(dollars_before, dollars_after, in_dollars)
             self.subscriptions += bool(record.subscription)
+            if record.price_borrowed_from is not None:
+                self.borrowed[record.price_borrowed_from] += 1
+            if record.answer_dollars is not None:
+                self.answers += 1
+                self.answer_dollars += record.answer_dollars
         if record.price_source == "assumed":
             self.assumed[record.host] += 1
         if self.most_expensive is None or _bill_of(self.most_expensive) < _bill_of(record):

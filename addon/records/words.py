@@ -5,6 +5,8 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import floor, log10
 from typing import NamedTuple
 
 from addon.config_commands import Advice
@@ -27,7 +29,93 @@ from masking.accounting import is_about_nothing
 from masking.model import REASONS
 from masking.wire import OnHistoryEdit
 
-# Amounts, and what was saved
+# Amounts of money
+
+
+@dataclass(frozen=True)
+class Currency:
+    """In what the money of one text is told: dollars, or else the input tokens that it would buy.
+
+    is_dollars: whether it is dollars.
+    borrowed_from: the sellers whose prices in dollars stand in for those of hosts that nobody
+        knows, the most frequent first. Amounts are about right then.
+    is_plan: whether a subscription pays, so that the dollars are what the API would cost.
+    """
+
+    is_dollars: bool = True
+    borrowed_from: tuple[str, ...] = ()
+    is_plan: bool = False
+
+    def render(self, amount: float) -> str:
+        """Return an amount that stands alone: `$0.43`, `about $0.43`, `12,300 input tokens`."""
+        if not self.is_dollars:
+            return f"{amount:,.0f} input tokens"
+        return f"about {render_dollars(amount)}" if self.borrowed_from else render_dollars(amount)
+
+    def render_bare(self, amount: float) -> str:
+        """Return an amount that stands beside one from `render`: `$0.43`, `12,300`."""
+        return render_dollars(amount) if self.is_dollars else f"{amount:,.0f}"
+
+    @property
+    def basis(self) -> str:
+        """Whose price it is, once for each text: `at OpenAI's price`; empty if it is the host's.
+
+        Without dollars it is `no price is known`.
+        """
+        if not self.is_dollars:
+            return "no price is known"
+        if not self.borrowed_from:
+            return "at API prices" if self.is_plan else ""
+        *others, last = (f"{seller}'s" for seller in self.borrowed_from[:_MOST_SELLERS])
+        if len(self.borrowed_from) > _MOST_SELLERS:
+            return "at the prices of the models' makers"
+        sellers = f"{', '.join(others)} and {last}" if others else last
+        return f"at {sellers} {'API ' if self.is_plan else ''}price{'s' if others else ''}"
+
+    def render_with_basis(self, amount: float) -> str:
+        """Return an amount and whose price it is: `about $0.43 at OpenAI's price`.
+
+        Without a price it is `worth 12,300 input tokens`.
+        """
+        if not self.is_dollars:
+            return f"worth {self.render(amount)}"
+        return f"{self.render(amount)} {self.basis}".rstrip()
+
+
+DOLLARS = Currency()
+INPUT_TOKENS = Currency(is_dollars=False)
+
+_MOST_SELLERS = 3
+"""The sellers that are named; of more, none is."""
+
+
+def find_currency(tally: Tally) -> Currency:
+    """Return in what the money of some requests is told: dollars if the price of any is known."""
+    if not tally.dollars.requests:
+        return INPUT_TOKENS
+    sellers = tuple(seller for seller, _ in tally.borrowed.most_common())
+    return Currency(borrowed_from=sellers, is_plan=bool(tally.subscriptions))
+
+
+def render_dollars(dollars: float) -> str:
+    """Return an amount: `$1,204`, `$12.30`, `$0.43`, `$0.042`, `$0.004`; below 0 `-$0.43`.
+
+    From ten cents on there are no fractions of a cent; below that, two digits that count.
+    """
+    amount = abs(float(f"{dollars:.2g}")) if abs(dollars) < _CENTS_FROM else abs(dollars)
+    if amount < _LEAST_DOLLARS:
+        return "$0"
+    if amount >= _CENTS_FROM:
+        shown = f"{amount:,.{0 if amount >= _NO_CENTS_FROM else 2}f}"
+    else:
+        shown = f"{amount:.{1 - floor(log10(amount))}f}".rstrip("0")
+    return f"{'-' if dollars < 0 else ''}${shown}"
+
+
+_NO_CENTS_FROM, _CENTS_FROM, _LEAST_DOLLARS = 1_000, 0.1, 0.000_001
+
+
+# What was saved
 
 
 TOKENS = "{:,.0f}"
