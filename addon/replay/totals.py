@@ -123,13 +123,17 @@ NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 
 
 class BilledPrice(NamedTuple):
-    """What requests of a model were billed at; `entry` is as in `Pricing`, by its name."""
+    """What requests of a model were billed at.
+
+    entry, borrowed_from: as in `Pricing`; the entry by its name.
+    """
 
     model: str | None
     read: float
     write: float
     source: Source
     entry: str | None
+    borrowed_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,8 @@ class Totals:
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
+    answer_dollars: what the answers cost, which is in no bill, masked or not; `priced_answers` is
+        of how many requests that is known.
     """
 
     window_turns: int = 0
@@ -168,6 +174,8 @@ class Totals:
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
     prices: tuple[tuple[BilledPrice, int], ...] = ()
+    answer_dollars: float = 0.0
+    priced_answers: int = 0
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""
@@ -243,7 +251,9 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
     entry = None if pricing.entry is None else str(pricing.entry)
-    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry)
+    price = BilledPrice(
+        chosen.model, *pricing.ratios, pricing.source, entry, pricing.borrowed_from
+    )
     return Totals(
         requests=1,
         reported=cost.basis == "reported",
@@ -266,6 +276,8 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
         chosen_rereads=compared.chosen_rereads,
         sliding_rereads=compared.sliding_rereads,
         prices=((price, 1),),
+        answer_dollars=chosen.answer_dollars or 0.0,
+        priced_answers=chosen.answer_dollars is not None,
     )
 
 

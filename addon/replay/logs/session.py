@@ -103,8 +103,8 @@ class LogSession:
     It is decoded once, however often it is replayed: an element that requests have in common is
     read and counted once. Memory holds the conversation and a few numbers for each request.
 
-    account: None if it is not known; then nothing is changed before reasoning that a newer account
-        would bind to it.
+    account: whose requests they are; None if it is not known, which is as "new". It may be set
+        between two replays.
     """
 
     def __init__(
@@ -121,13 +121,6 @@ class LogSession:
     def name(self) -> str:
         """The name under which it is shown."""
         return self.conversation.name
-
-    def under(self, account: Account) -> "LogSession":
-        """Return the same session as this kind of account sends it. Nothing is decoded again."""
-        other = LogSession(self.conversation, self._counter, account)
-        for known in ("_steps", "reckonings", "difference"):
-            other.__dict__[known] = getattr(self, known)
-        return other
 
     # What the log holds
 
@@ -206,9 +199,9 @@ class LogSession:
 
     @property
     def depends_on_account(self) -> bool:
-        """Whether what may be masked depends on the account, which is not known."""
+        """Whether what may be masked depends on the account."""
         models = {step.request.model for step in self._steps}
-        return self.account is None and any(_BY_ACCOUNT.search(model or "") for model in models)
+        return any(_BY_ACCOUNT.search(model or "") for model in models)
 
     # As requests
 
