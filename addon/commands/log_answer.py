@@ -17,7 +17,7 @@ from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.records.words import Currency, render_dollars
 from addon.replay.logs import FoundLogs
-from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, Money
+from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import pluralize
 from masking.accounting import is_about_nothing
@@ -216,8 +216,8 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
         part = hidden.masked_tool_results / hidden.tool_results
         yield (
             f"On an average request masking would have hidden {part:.0%} of the tool results. Of "
-            f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat or "
-            f"name what was hidden, {rereads.quoted / calls:.1%} quote it."
+            f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
+            f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
         )
     for reason, group in answer.cost_only.items():
         before, _, _ = _amounts(group.money)
@@ -238,3 +238,66 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
     if answer.unread:
         kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common(3))
         yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
+
+
+# As JSON
+
+
+def describe_log(session: LoggedSession) -> dict[str, object]:
+    """Return what `--json` has of a session beside its figures."""
+    return {
+        "agent": session.agent,
+        "project": session.project,
+        "began": session.began.isoformat(),
+        "tool_turns": session.turns,
+        "is_side": session.is_side,
+        "models": list(session.models),
+        "cost_only": session.cost_only,
+        "difference": session.difference,
+    }
+
+
+def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, object]:
+    """Return what `--json` has of all sessions of logs together."""
+    return {
+        "found": [
+            {"agent": each.agent, "place": str(each.place), "logs": len(each.logs)}
+            for each in found
+        ],
+        "sessions": answer.sessions,
+        **_describe_money(answer.total),
+        "by_model": [
+            {"agent": agent, "model": model, **_describe_group(group)}
+            for agent, model, group in answer.list_models()
+        ],
+        "by_tool_turns": [
+            {
+                "more_than": LENGTHS[length - 1] if length else 0,
+                "up_to": LENGTHS[length] if length < len(LENGTHS) else None,
+                **_describe_group(group),
+            }
+            for length, group in sorted(answer.by_length.items())
+        ],
+        "cost_only": {why: _describe_group(group) for why, group in answer.cost_only.items()},
+        "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
+        "borrowed_prices": dict(answer.borrowed),
+        "unread": dict(answer.unread),
+    }
+
+
+def _describe_group(group: Group) -> dict[str, object]:
+    return {"sessions": group.sessions, **_describe_money(group.money)}
+
+
+def _describe_money(money: Money) -> dict[str, object]:
+    return {
+        "requests": money.requests,
+        "dollars_before": money.before,
+        "dollars_after": money.after,
+        "dollars_saved": money.saved,
+        "dollars_error": money.margin.width,
+        "answer_dollars": money.answers,
+        "unpriced_requests": money.unpriced_requests,
+        "unpriced_input_tokens": money.unpriced,
+        "unpriced_input_tokens_saved": money.unpriced_saved,
+    }

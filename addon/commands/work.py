@@ -42,7 +42,7 @@ from addon.replay.logs import (
     list_homes,
     merge_newest_first,
 )
-from addon.replay.logs.log import LogFile
+from addon.replay.logs.log import LogChoice, LogFile
 from addon.replay.logs.session import LogSession
 from addon.replay.replay import Pause, PausedSession, RecordedRequest, Session
 from masking.tokens import TokenCounter
@@ -190,13 +190,6 @@ def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
                 yield ConversationSource(conversation.size, conversation)
         else:
             yield RecordingSource(path, size, is_named)
-
-
-class LogChoice(NamedTuple):
-    """Which sessions of logs are wanted: those since a time, and those of a project."""
-
-    since: datetime | None = None
-    project: str | None = None
 
 
 class FoundSessions(NamedTuple):

@@ -251,9 +251,7 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
     entry = None if pricing.entry is None else str(pricing.entry)
-    price = BilledPrice(
-        chosen.model, *pricing.ratios, pricing.source, entry, pricing.borrowed_from
-    )
+    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, pricing.borrowed_from)
     return Totals(
         requests=1,
         reported=cost.basis == "reported",

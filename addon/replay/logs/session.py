@@ -321,4 +321,3 @@ def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
         if reached >= half:
             return value
     raise ValueError("no values")
-
