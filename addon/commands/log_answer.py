@@ -114,8 +114,6 @@ def print_answer(
 ) -> None:
     """Print the answer; with `total` without its tables, if `interrupted` as a part of it."""
     logs = sum(len(each.logs) for each in found)
-    if described := describe_found(found, Path.home()):
-        print_text(console, described)
     when = f" since {since.astimezone():%d %B %Y}".replace(" 0", " ") if since else ""
     side = "Interrupted after " if interrupted else ""
     requests = pluralize(answer.total.requests, "request")

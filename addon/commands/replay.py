@@ -45,7 +45,7 @@ from addon.commands.options import (
 from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.records.build import describe_entry, describe_pricing
-from addon.records.words import render_saved_percent
+from addon.records.words import DOLLARS, Currency, render_saved_percent
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
@@ -64,6 +64,7 @@ from addon.replay.totals import (
     assumed_prices,
     compare_requests,
     gather,
+    list_borrowed,
     name_conversations,
     summarize,
 )
@@ -505,17 +506,21 @@ class ReplayTable:
 
     first: the columns that name the rows.
     rows, totals: a name and the sums of each row.
+    currency: whose prices those in dollars are.
     """
 
     first: tuple[str, ...]
     rows: Sequence[tuple[str, Summary]]
     totals: Sequence[tuple[str, Summary]] = ()
+    currency: Currency = DOLLARS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
         rows = [*self.totals, *self.rows]
         _, summary = rows[0]
         unit = UNITS[summary.cost_unit]
+        if self.currency.borrowed_from and summary.cost_unit == "usd":
+            unit += f", {self.currency.basis}"
         yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
         whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
         if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
@@ -546,6 +551,7 @@ def render_conversations(replay: ReplayResult, *, total: bool = False) -> Replay
         first=("conversation", "requests"),
         rows=[(name, summarize(totals, every.cost_unit)) for name, totals in found],
         totals=[] if len(found) == 1 else [("all", every)],
+        currency=_find_currency(replay),
     )
 
 
@@ -554,7 +560,12 @@ def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     return ReplayTable(
         first=("cached, written token",),
         rows=[(_render_prices(each.settings), summarize(each.totals)) for each in replays],
+        currency=_find_currency(replays[0]),
     )
+
+
+def _find_currency(replay: ReplayResult) -> Currency:
+    return Currency(borrowed_from=tuple(list_borrowed(replay.totals)))
 
 
 def _render_prices(settings: ReplaySettings) -> str:
@@ -587,4 +598,4 @@ def _render_share(count: int, calls: int) -> str:
 
 
 def _render_cost(cost: float, unit: CostUnit) -> str:
-    return f"{cost:,.4f}" if unit == "usd" else f"{cost:,.0f}"
+    return Currency(is_dollars=unit == "usd").render_bare(cost)

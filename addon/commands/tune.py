@@ -25,9 +25,10 @@ from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice
+from addon.records.words import Currency
 from addon.replay.logs.session import Account
 from addon.replay.replay import Pause, ReplaySettings
-from addon.replay.totals import AssumedPrice
+from addon.replay.totals import UNITS, AssumedPrice
 from addon.replay.tune.recommend import (
     LEAST_WINDOW,
     Grid,
@@ -168,7 +169,7 @@ class SweepTable:
 def render_sweep(sweep: Sweep) -> SweepTable:
     """Return a row for each of the settings worth a look, the cheapest first."""
     plain, best = sweep.outcomes[sweep.off], recommend(sweep)
-    unit = "US dollars" if sweep.in_dollars else "plain input tokens"
+    unit = UNITS["usd" if sweep.in_dollars else "input_tokens"]
     title = (
         f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
         f"tokens; costs in {unit}"
@@ -205,7 +206,7 @@ def _describe_tuning(tuning: Tuning) -> tuple[str, ...]:
 def _describe_outcome(tuning: Tuning, sweep: Sweep) -> tuple[str, ...]:
     outcome, cost = sweep.outcomes[tuning], sweep.costs[tuning]
     return (
-        f"{cost:,.4f}" if sweep.in_dollars else f"{cost:,.0f}",
+        Currency(is_dollars=sweep.in_dollars).render_bare(cost),
         _render_saved(cost, sweep),
         f"{1 - outcome.tokens / sweep.outcomes[sweep.off].tokens:.1%}",
         _render_share(outcome.rereads.either, outcome),

@@ -308,12 +308,12 @@ class SessionWork:
     warned: the warnings that were printed, whichever run met their cause.
     """
 
-    found: FoundSessions
     read: Callable[[], Iterator[Source]]
     size: int
     workers: Workers
     progress: Console
     pause: Pause | None = None
+    found: FoundSessions = FoundSessions((), frozenset(), ())
     warned: set[str] = field(default_factory=set)
 
     def run(
@@ -343,7 +343,9 @@ class SessionWork:
                     if warning not in self.warned:
                         self.warned.add(warning)
                         _warn(warning)
-                progress.add(task.source.size, done if task.is_last else None)
+                progress.add(
+                    task.source.size, done.requests if task.is_last else None, len(done.results)
+                )
 
             tasks = (
                 _SessionTask(source, each, each is arguments[-1])
@@ -531,13 +533,12 @@ class WorkProgress:
         self._sessions = self._requests = self._here = self._bytes = 0
         self._began = time.monotonic()
 
-    def add(self, size: int, done: "_Done[_Result] | None") -> None:
-        """Count work on a source's sessions; None if there is more to do on them."""
-        if done is not None:
-            self._sessions += len(done.results)
-            self._requests += done.requests
-            self._here = 0
-            self.refresh()
+    def add(self, size: int, requests: int | None, sessions: int = 1) -> None:
+        """Count work on sessions of so many requests; None if there is more to do on them."""
+        if requests is not None:
+            self._sessions += sessions
+            self._requests += requests
+            self.see(0)
         self._bytes += size
         self._progress.update(self._task, advance=size)
 

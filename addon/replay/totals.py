@@ -281,7 +281,10 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
 
 CostUnit = Literal["usd", "input_tokens"]
 
-UNITS: Mapping[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
+UNITS: Mapping[CostUnit, str] = {
+    "usd": "US dollars",
+    "input_tokens": "input tokens that are worth as much",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,6 +375,18 @@ def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
 def choose_unit(totals: Totals) -> CostUnit:
     """Return dollars if the prices of all requests are known, else input tokens."""
     return "input_tokens" if totals.after.dollars is None else "usd"
+
+
+def list_borrowed(totals: Totals) -> list[str]:
+    """Return whose prices in dollars stand in for those of hosts that nobody knows.
+
+    The most frequent come first.
+    """
+    borrowed: Counter[str] = Counter()
+    for price, requests in totals.prices:
+        if price.borrowed_from is not None:
+            borrowed[price.borrowed_from] += requests
+    return [seller for seller, _ in borrowed.most_common()]
 
 
 def price_bill(bill: Bill, unit: CostUnit) -> float:
