@@ -1,5 +1,6 @@
 """Options that several commands share: what is given overrides the configuration."""
 
+import contextlib
 import dataclasses
 import errno
 import functools
@@ -7,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -16,6 +18,7 @@ from pydantic.fields import FieldInfo
 from addon.config import CONFIG_NAME, ConfigFile, locate_config
 from addon.config_commands import dump_toml
 from addon.places import shipped
+from addon.replay.logs.log import LogChoice
 from addon.replay.replay import Pause, ReplaySettings, Ruled
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
@@ -32,9 +35,10 @@ def _add_all(command: _Function, options: Sequence[Callable[[Any], Any]]) -> _Fu
 
 
 paths_argument = click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
+    "paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path)
 )
-"""Recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them."""
+"""Agents' logs, recordings and conversations: .flow, .json, .jsonl, .gz, or a folder of them. None
+of them stands for the logs where agents keep them."""
 
 observe_option = click.option(
     "--observe",
@@ -195,6 +199,24 @@ def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
     return found if pricing is None else dataclasses.replace(found, cache_pricing=pricing)
 
 
+# The logs that agents keep of their own
+
+_DEFAULT_DAYS = 30
+"""How far back the logs are read where nothing is named."""
+
+
+def log_options(command: _Function) -> _Function:
+    """Add the options that say which sessions of agents' logs are meant."""
+    return _add_all(command, _LOGS)
+
+
+def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | None) -> LogChoice:
+    """Return which sessions of logs are meant; without paths and a time, those of 30 days."""
+    if not paths and since is None:
+        since = datetime.now(UTC) - timedelta(days=_DEFAULT_DAYS)
+    return LogChoice(since, project)
+
+
 # The values of options
 
 MOST_PORTS = 65_535
@@ -251,6 +273,29 @@ def _read_pause(text: str) -> Pause:
     return Pause(every, seconds)
 
 
+_DAYS = re.compile(r"(\d{1,5})\s*([dwmy])")
+_DAYS_IN = {"d": 1, "w": 7, "m": 30, "y": 365}
+
+
+def _read_since(text: str) -> datetime:
+    """Return the time that `today`, `yesterday`, `7d`, `2w` or `2026-11-01` stands for."""
+    now = datetime.now().astimezone()
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if (days := {"today": 0, "yesterday": 1}.get(text.lower())) is not None:
+        return midnight - timedelta(days=days)
+    if found := _DAYS.fullmatch(text.lower()):
+        days = int(found[1]) * _DAYS_IN[found[2]]
+        with contextlib.suppress(OverflowError):
+            return now - timedelta(days=days)
+    try:
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo else when.astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise click.BadParameter(
+            f"expected a day, as today, yesterday, 7d, 2w or 2026-11-01: {text}"
+        ) from None
+
+
 def _read_seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -300,6 +345,27 @@ _REPLAY = (
         help="Simulate a pause of SECONDS after every N requests (needs --cache-ttl).",
     ),
     policy_options,
+)
+
+_LOGS = (
+    click.option(
+        "--since",
+        type=_read_since,
+        metavar="DAY",
+        help="Of agents' logs, count the requests since then: today, yesterday, 7d, 2026-11-01; "
+        "default: 30d without a PATH, else all.",
+    ),
+    click.option(
+        "--project",
+        metavar="NAME",
+        help="Of agents' logs, only sessions in a folder of this name.",
+    ),
+    click.option(
+        "--account",
+        type=click.Choice(("old", "new")),
+        help="Whether your Anthropic account was made before 31 August 2026 (old): it decides what "
+        "can be masked with the newest models.",
+    ),
 )
 
 _WORK = (

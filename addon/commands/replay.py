@@ -10,10 +10,10 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -24,18 +24,32 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
 
+from addon.commands.log_answer import (
+    RECORDING,
+    describe_answer,
+    describe_found,
+    describe_log,
+    print_answer,
+    render_headline,
+)
 from addon.commands.options import (
     PolicyCommand,
     check_writable,
+    choose_logs,
+    log_options,
     paths_argument,
     read_replay_settings,
     replay_options,
     work_options,
 )
 from addon.commands.terminal import fits, open_console
-from addon.commands.work import SessionWork, open_work
+from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.records.build import describe_entry, describe_pricing
-from addon.records.words import render_saved_percent
+from addon.records.words import DOLLARS, Currency, render_saved_percent
+from addon.replay.logs import FoundLogs
+from addon.replay.logs.answer import LogAnswer, LoggedSession
+from addon.replay.logs.log import LogChoice
+from addon.replay.logs.session import Account, LogSession
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
@@ -50,11 +64,11 @@ from addon.replay.totals import (
     assumed_prices,
     compare_requests,
     gather,
+    list_borrowed,
     name_conversations,
     summarize,
 )
 from masking.errors import printable
-from masking.tokens import TokenCounter
 
 
 @click.command("replay", cls=PolicyCommand)
@@ -72,6 +86,7 @@ from masking.tokens import TokenCounter
     default=None,
     help="Remember the boundary between requests; default: as configured.",
 )
+@log_options
 @work_options
 @replay_options
 def command(
@@ -79,15 +94,20 @@ def command(
     as_json: bool,
     report: Path | None,
     total: bool,
+    since: datetime | None,
+    project: str | None,
+    account: Account | None,
     processes: int | None,
     scheduler: str | None,
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Price recordings with and without masking.
+    """Say what your sessions cost, and what they would have cost with masking.
 
-    PATH is a recording (.flow), a file of conversations (.json, .jsonl), or a folder of these; they
-    may be compressed. Options override the configuration.
+    Without a PATH the logs of the last 30 days are read that agents keep of their own: those of
+    Claude Code, codex and others. PATH is a log, a recording (.flow), a file of conversations
+    (.json, .jsonl), or a folder of these; they may be compressed. Options override the
+    configuration.
     """
     settings_list = read_replay_settings(given)
     is_one = len(settings_list) == 1
@@ -95,31 +115,69 @@ def command(
         raise ValueError("--json and --report take one --prices")
     if report:
         check_writable(report)
+    choice = choose_logs(paths, since, project)
     wanted = Wanted(
         rows=is_one and (report is not None or not total),
         requests=as_json and not total,
         chart=report is not None,
+        since=choice.since,
+        account=account,
     )
     with ExitStack() as stack:
-        with open_work(
-            paths, processes=processes, scheduler=scheduler, pause=pause, starts_for_few=False
-        ) as work:
-            replays = [
-                stack.enter_context(replay_sessions(work, settings, wanted))
-                for settings in settings_list
-            ]
-        first = replays[0]
+        replays = [stack.enter_context(open_result(settings)) for settings in settings_list]
+        first, interrupted = replays[0], False
+        try:
+            with open_work(
+                paths,
+                processes=processes,
+                scheduler=scheduler,
+                pause=pause,
+                choice=choice,
+                starts_for_few=False,
+            ) as work:
+                first.found = work.found.logs
+                if first.found and not as_json:
+                    print(describe_found(first.found, Path.home()), file=sys.stderr)
+                for replay in replays:
+                    fill(replay, work, wanted)
+        except KeyboardInterrupt:
+            # What is known of logs so far is an answer, too.
+            if not is_one or as_json or not first.found or not first.totals.requests:
+                raise
+            interrupted = True
         if not all(replay.totals.requests for replay in replays):
-            raise ValueError(f"no request to replay in {', '.join(map(str, paths))}")
-        if first.masked_before:
+            raise ValueError(_describe_nothing(paths, choice))
+        if first.masked_before and not first.found:
             print(_warn_of_masked(first.masked_before), file=sys.stderr)
         if as_json:
             write_json(first, sys.stdout)
+        elif is_one and first.found:
+            print_answer(
+                open_console(),
+                first.answer,
+                first.found,
+                since=choice.since,
+                account=account,
+                total=total,
+                interrupted=interrupted,
+            )
         else:
             _print_tables(replays, total=total)
         if report:
             _write_report(report, first, paths, pause)
             print(report, file=sys.stderr)
+    if interrupted:
+        raise click.exceptions.Exit(_INTERRUPTED)
+
+
+_INTERRUPTED = 130
+
+
+def _describe_nothing(paths: Sequence[Path], choice: LogChoice) -> str:
+    places = f" in {', '.join(map(str, paths))}" if paths else ""
+    project = "" if choice.project is None else f" of project {choice.project}"
+    since = "" if choice.since is None else f" since {choice.since.astimezone():%Y-%m-%d}"
+    return f"no request to replay{project}{since}{places}"
 
 
 # The replay
@@ -131,11 +189,15 @@ class Wanted(NamedTuple):
     rows: its own sums.
     requests: what `--json` prints of its requests.
     chart: what the report draws of it.
+    since: of logs, requests before that are replayed and not counted.
+    account: that of the sessions of logs; None if it is not known.
     """
 
     rows: bool = True
     requests: bool = False
     chart: bool = False
+    since: datetime | None = None
+    account: Account | None = None
 
 
 class ReplayedConversation(NamedTuple):
@@ -147,10 +209,14 @@ class ReplayedConversation(NamedTuple):
 
 
 class ReplayedSession(NamedTuple):
-    """A session's conversations; requests that were skipped are counted by reason."""
+    """A session's conversations; requests that were skipped are counted by reason.
+
+    logged: what else the answer about logs has of it; None if no request counts.
+    """
 
     conversations: tuple[ReplayedConversation, ...]
     passed_over: dict[str, int]
+    logged: LoggedSession | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,10 +225,14 @@ class ReplayResult:
 
     masked_before: the conversations whose results were masked when they were recorded.
     details: what `--json` prints of each conversation, on disk.
+    found: the agents' own logs that are among the recordings.
+    answer: the sums over sessions that are shown where there are such logs.
     """
 
     settings: ReplaySettings
     details: TextIO
+    found: Sequence[FoundLogs] = ()
+    answer: LogAnswer = field(default_factory=LogAnswer)
     totals: Totals = field(default_factory=Totals)
     passed_over: Counter[str] = field(default_factory=Counter)
     masked_before: list[str] = field(default_factory=list)
@@ -172,6 +242,8 @@ class ReplayResult:
     def add(self, session: ReplayedSession, wanted: Wanted) -> None:
         """Add the next session."""
         self.passed_over.update(session.passed_over)
+        if session.logged is not None:
+            self.answer.add(session.logged)
         for (name, totals), requests, chart in session.conversations:
             self.totals += totals
             if totals.masked_before:
@@ -185,6 +257,25 @@ class ReplayResult:
 
 
 @contextmanager
+def open_result(settings: ReplaySettings) -> Iterator[ReplayResult]:
+    """Yield a result to which sessions are added."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as details:
+        yield ReplayResult(settings=settings, details=details)
+
+
+def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
+    """Replay sessions, and add them to a result as they come, with what shows the progress.
+
+    Raises OSError and ValueError, with the file's name.
+    """
+    logs = sum(len(found.logs) for found in work.found.logs)
+    headline = functools.partial(render_headline, result.answer, logs) if logs else None
+    arguments = [(result.settings, wanted)]
+    for session in work.run("replay", replay_session, arguments, headline):
+        result.add(session, wanted)
+
+
+@contextmanager
 def replay_sessions(
     work: SessionWork, settings: ReplaySettings, wanted: Wanted
 ) -> Iterator[ReplayResult]:
@@ -192,30 +283,83 @@ def replay_sessions(
 
     Raises OSError and ValueError, with the file's name.
     """
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as details:
-        result = ReplayResult(settings=settings, details=details)
-        for session in work.run("replay", replay_session, [(settings, wanted)]):
-            result.add(session, wanted)
+    with open_result(settings) as result:
+        fill(result, work, wanted)
         yield result
 
 
 def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -> ReplayedSession:
     """Replay a session. No request is kept, unless a chart is wanted."""
+    log = log_of(session)
     passed_over: Counter[str] = Counter()
     found: dict[int, _Conversation] = {}
-    for compared in compare_requests(session, settings, _counter(), passed_over):
-        if compared.conversation not in found:
-            found[compared.conversation] = _Conversation(settings, wanted)
-        found[compared.conversation].add(compared)
+    facts = _Facts(settings)
+    if log is not None:
+        log.account = wanted.account
+    for compared in compare_requests(session, settings, counter(), passed_over):
+        if log is not None and wanted.since is not None and compared.chosen.when < wanted.since:
+            continue
+        # A log tells what one session is; else the requests do.
+        number = compared.conversation if log is None else 0
+        if number not in found:
+            found[number] = _Conversation(settings, wanted)
+        found[number].add(compared)
+        facts.add(compared)
     names = name_conversations(session.name, found)
-    conversations = tuple(each.finish(names[number]) for number, each in found.items())
-    return ReplayedSession(conversations, dict(passed_over))
+    accounts: dict[Account, Totals] = {}
+    if log is not None and wanted.account is None and log.depends_on_account:
+        accounts["new"] = facts.add_up()
+        log.account = "old"
+        older = _Facts(settings)
+        for compared in compare_requests(session, settings, counter()):
+            if wanted.since is None or compared.chosen.when >= wanted.since:
+                older.add(compared)
+        accounts["old"] = older.add_up()
+    logged = facts.describe(session.name, log, accounts) if found else None
+    conversations = tuple(
+        each.finish(names[number], None if log is None else logged)
+        for number, each in found.items()
+    )
+    return ReplayedSession(conversations, dict(passed_over), logged)
 
 
-@functools.cache
-def _counter() -> TokenCounter:
-    """Return this process's own."""
-    return TokenCounter()
+class _Facts:
+    """What the answer about logs has of a session, as it grows."""
+
+    def __init__(self, settings: ReplaySettings) -> None:
+        self._window_turns = settings.policy.window_turns
+        self._models: dict[str | None, ConversationSums] = {}
+        self._began: datetime | None = None
+        self._turns = 0
+
+    def add(self, compared: ComparedRequest) -> None:
+        chosen = compared.chosen
+        if chosen.model not in self._models:
+            self._models[chosen.model] = ConversationSums(self._window_turns)
+        self._models[chosen.model].add(compared)
+        self._began = self._began or chosen.when
+        self._turns = max(self._turns, chosen.sizes.tool_turns)
+
+    def add_up(self) -> Totals:
+        return sum((each.totals for each in self._models.values()), start=Totals())
+
+    def describe(
+        self, name: str, log: LogSession | None, accounts: Mapping[Account, Totals]
+    ) -> LoggedSession:
+        about = None if log is None else log.conversation
+        return LoggedSession(
+            agent=RECORDING if about is None else about.agent,
+            name=name,
+            project=None if about is None else about.project,
+            began=self._began or datetime.now(UTC),
+            turns=self._turns,
+            is_side=about is not None and about.is_side,
+            models={model: each.totals for model, each in self._models.items()},
+            cost_only=None if log is None else log.cost_only,
+            difference=None if log is None else log.difference,
+            accounts=accounts,
+            unread=frozenset() if about is None else about.unread,
+        )
 
 
 class _Conversation:
@@ -234,10 +378,12 @@ class _Conversation:
         if self._wanted.chart:
             self._compared.append(compared)
 
-    def finish(self, name: str) -> ReplayedConversation:
+    def finish(self, name: str, logged: LoggedSession | None) -> ReplayedConversation:
         totals, requests, chart = self._sums.totals, "", ""
         if self._wanted.requests:
             document = {"name": name, **asdict(summarize(totals)), "per_request": self._described}
+            if logged is not None:
+                document = {**describe_log(logged), **document}
             requests = textwrap.indent(json.dumps(document, indent=1), "  ")
         if self._wanted.chart:
             chart = render_chart(gather(name, self._settings, self._compared))
@@ -258,11 +404,13 @@ def _describe_request(request: ReplayedRequest) -> dict[str, object]:
 
 def write_json(replay: ReplayResult, out: TextIO) -> None:
     """Write every figure: in total, by conversation, and by request."""
-    head = {
+    head: dict[str, object] = {
         "assumed_prices": [assumed._asdict() for assumed in assumed_prices(replay.totals)],
         "total": asdict(summarize(replay.totals)),
         "passed_over": replay.passed_over,
     }
+    if replay.found:
+        head["logs"] = describe_answer(replay.answer, replay.found)
     out.write(json.dumps(head, indent=1).removesuffix("\n}"))
     if replay.details.tell():
         out.write(',\n "conversations": [\n')
@@ -358,17 +506,21 @@ class ReplayTable:
 
     first: the columns that name the rows.
     rows, totals: a name and the sums of each row.
+    currency: whose prices those in dollars are.
     """
 
     first: tuple[str, ...]
     rows: Sequence[tuple[str, Summary]]
     totals: Sequence[tuple[str, Summary]] = ()
+    currency: Currency = DOLLARS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
         rows = [*self.totals, *self.rows]
         _, summary = rows[0]
         unit = UNITS[summary.cost_unit]
+        if self.currency.borrowed_from and summary.cost_unit == "usd":
+            unit += f", {self.currency.basis}"
         yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
         whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
         if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
@@ -399,6 +551,7 @@ def render_conversations(replay: ReplayResult, *, total: bool = False) -> Replay
         first=("conversation", "requests"),
         rows=[(name, summarize(totals, every.cost_unit)) for name, totals in found],
         totals=[] if len(found) == 1 else [("all", every)],
+        currency=_find_currency(replay),
     )
 
 
@@ -407,7 +560,12 @@ def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     return ReplayTable(
         first=("cached, written token",),
         rows=[(_render_prices(each.settings), summarize(each.totals)) for each in replays],
+        currency=_find_currency(replays[0]),
     )
+
+
+def _find_currency(replay: ReplayResult) -> Currency:
+    return Currency(borrowed_from=tuple(list_borrowed(replay.totals)))
 
 
 def _render_prices(settings: ReplaySettings) -> str:
@@ -440,4 +598,4 @@ def _render_share(count: int, calls: int) -> str:
 
 
 def _render_cost(cost: float, unit: CostUnit) -> str:
-    return f"{cost:,.4f}" if unit == "usd" else f"{cost:,.0f}"
+    return Currency(is_dollars=unit == "usd").render_bare(cost)

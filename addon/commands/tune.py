@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from rich.table import Table
 
 from addon.commands.options import (
     PolicyCommand,
+    choose_logs,
+    log_options,
     paths_argument,
     read_replay_settings,
     replay_options,
@@ -22,8 +25,10 @@ from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice
+from addon.records.words import Currency
+from addon.replay.logs.session import Account
 from addon.replay.replay import Pause, ReplaySettings
-from addon.replay.totals import AssumedPrice
+from addon.replay.totals import UNITS, AssumedPrice
 from addon.replay.tune.recommend import (
     LEAST_WINDOW,
     Grid,
@@ -43,19 +48,25 @@ from masking.prices import PriceSettings, find_pricing
 
 @click.command("tune", cls=PolicyCommand)
 @paths_argument
+@log_options
 @work_options
 @replay_options
 def command(
     paths: tuple[Path, ...],
+    since: datetime | None,
+    project: str | None,
+    account: Account | None,
     processes: int | None,
     scheduler: str | None,
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Find the best settings for your recordings: several hundred are tried.
+    """Find the best settings for your sessions: several hundred are tried.
 
-    PATH is a recording (.flow), a file of conversations (.json, .jsonl), or a folder of these; they
-    may be compressed. Options override the configuration.
+    Without a PATH the logs of the last 30 days are read that agents keep of their own: those of
+    Claude Code, codex and others. PATH is a log, a recording (.flow), a file of conversations
+    (.json, .jsonl), or a folder of these; they may be compressed. Options override the
+    configuration.
     """
     advice = advise(locate_config(str(given["config"])).path)
     settings_list = read_replay_settings(given)
@@ -63,7 +74,12 @@ def command(
         raise ValueError("tune takes one --prices")
     settings = replace(settings_list[0], rules=())  # the search is for a single policy
     with open_work(
-        paths, processes=processes, scheduler=scheduler, pause=pause, starts_for_few=True
+        paths,
+        processes=processes,
+        scheduler=scheduler,
+        pause=pause,
+        choice=choose_logs(paths, since, project),
+        starts_for_few=True,
     ) as work:
         run_tune(work, settings, open_console(), advice)
 
@@ -153,7 +169,7 @@ class SweepTable:
 def render_sweep(sweep: Sweep) -> SweepTable:
     """Return a row for each of the settings worth a look, the cheapest first."""
     plain, best = sweep.outcomes[sweep.off], recommend(sweep)
-    unit = "US dollars" if sweep.in_dollars else "plain input tokens"
+    unit = UNITS["usd" if sweep.in_dollars else "input_tokens"]
     title = (
         f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
         f"tokens; costs in {unit}"
@@ -190,7 +206,7 @@ def _describe_tuning(tuning: Tuning) -> tuple[str, ...]:
 def _describe_outcome(tuning: Tuning, sweep: Sweep) -> tuple[str, ...]:
     outcome, cost = sweep.outcomes[tuning], sweep.costs[tuning]
     return (
-        f"{cost:,.4f}" if sweep.in_dollars else f"{cost:,.0f}",
+        Currency(is_dollars=sweep.in_dollars).render_bare(cost),
         _render_saved(cost, sweep),
         f"{1 - outcome.tokens / sweep.outcomes[sweep.off].tokens:.1%}",
         _render_share(outcome.rereads.either, outcome),

@@ -5,19 +5,22 @@ shows the progress. Only a worker has a whole session in memory, and its results
 memory of this process does not grow with the sessions.
 """
 
+import os
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import datetime
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -26,11 +29,23 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
-from addon.commands.workers import Workers, open_workers
+from addon.commands.workers import Workers, open_workers, report
 from addon.recordings.flows import open_recording
 from addon.replay.files import RecordedConversation, read_conversations
+from addon.replay.logs import (
+    FoundLogs,
+    find_kind,
+    find_logs,
+    find_logs_at_home,
+    list_homes,
+    merge_newest_first,
+)
+from addon.replay.logs.log import LogChoice, LogFile
+from addon.replay.logs.session import LogSession
 from addon.replay.replay import Pause, PausedSession, RecordedRequest, Session
+from masking.tokens import TokenCounter
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -57,14 +72,14 @@ class Opened(NamedTuple):
 
 
 class Source(Protocol):
-    """A session that has yet to be opened. It can be pickled."""
+    """One session or more that have yet to be opened. It can be pickled."""
 
     @property
     def size(self) -> int:
         """About how many bytes of its file it takes."""
 
-    def open(self) -> Opened:
-        """Open it. Raises OSError and ValueError, with the file's name."""
+    def open(self) -> Iterable[Opened]:
+        """Open its sessions. Raises OSError and ValueError, with the file's name."""
 
 
 class RecordingSource(NamedTuple):
@@ -74,15 +89,15 @@ class RecordingSource(NamedTuple):
     size: int
     is_named: bool
 
-    def open(self) -> Opened:
+    def open(self) -> Iterable[Opened]:
         """Open it. One that cannot be replayed is left out, unless it was named itself."""
         try:
             session = open_recording(self.file)
         except (OSError, ValueError) as error:
             if self.is_named:
                 raise
-            return Opened(None, f"left out: {error}")
-        return Opened(session, session.damage)
+            return (Opened(None, f"left out: {error}"),)
+        return (Opened(session, session.damage),)
 
 
 class ConversationSource(NamedTuple):
@@ -91,9 +106,35 @@ class ConversationSource(NamedTuple):
     size: int
     conversation: RecordedConversation
 
-    def open(self) -> Opened:
+    def open(self) -> Iterable[Opened]:
         """Return the conversation."""
-        return Opened(self.conversation)
+        return (Opened(self.conversation),)
+
+
+class LogSource(NamedTuple):
+    """A log of an agent, with the sessions of one `project`, or of all."""
+
+    size: int
+    log: LogFile
+    is_named: bool
+    project: str | None = None
+
+    def open(self) -> Iterator[Opened]:
+        """Yield its sessions. A log that cannot be read is left out, unless it was named itself."""
+        try:
+            for conversation in find_kind(self.log.agent).read(self.log):
+                if self.project is None or self.project == conversation.project:
+                    yield Opened(LogSession(conversation, counter()))
+        except (OSError, ValueError) as error:
+            if self.is_named:
+                raise
+            yield Opened(None, f"left out: {error}")
+
+
+@cache
+def counter() -> TokenCounter:
+    """Return this process's own."""
+    return TokenCounter()
 
 
 def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
@@ -103,11 +144,11 @@ def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
     ValueError, with the file's name.
     """
     for source in read_sources(list_files(paths)):
-        session, warning = source.open()
-        if warning is not None:
-            _warn(warning)
-        if session is not None:
-            yield session
+        for session, warning in source.open():
+            if warning is not None:
+                _warn(warning)
+            if session is not None:
+                yield session
 
 
 def list_files(paths: Iterable[Path]) -> list[SessionFile]:
@@ -151,6 +192,64 @@ def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
             yield RecordingSource(path, size, is_named)
 
 
+class FoundSessions(NamedTuple):
+    """What is to be replayed: logs by agent and place, and other files."""
+
+    logs: Sequence[FoundLogs]
+    named: frozenset[Path]
+    files: Sequence[SessionFile]
+
+    @property
+    def size(self) -> int:
+        """How many bytes all of it takes."""
+        logs = sum(log.size for found in self.logs for log in found.logs)
+        return logs + sum(file.size for file in self.files)
+
+    def read(self, project: str | None) -> Iterator[Source]:
+        """Yield the logs, the newest first, and then the sessions of the other files."""
+        for log in merge_newest_first(self.logs):
+            yield LogSource(log.size, log, log.path in self.named, project)
+        yield from read_sources(self.files)
+
+
+def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
+    """Return what is at these paths; without any, the logs where agents keep them.
+
+    Raises OSError if a path is not there, and ValueError where agents keep no logs.
+    """
+    if not paths:
+        home = Path.home()
+        found = find_logs_at_home(home, os.environ, choice.since)
+        if not found:
+            raise ValueError(_describe_homes(home, choice.since))
+        return FoundSessions(found, frozenset(), ())
+    found, files = [], list[SessionFile]()
+    for path in paths:
+        logs = find_logs(path)
+        are_logs = {log.path for each in logs for log in each.logs}
+        files += [file for file in list_files([path]) if file.path not in are_logs]
+        for each in logs:
+            new = tuple(x for x in each.logs if choice.since is None or x.changed >= choice.since)
+            found.append(each._replace(logs=new))
+    return FoundSessions(found, frozenset(paths), files)
+
+
+def _describe_homes(home: Path, since: datetime | None) -> str:
+    """Return in which places no log was found."""
+    homes = list_homes(home, os.environ)
+    places = [f"{abbreviate(place, home)} ({agent})" for agent, place in homes]
+    newer = "" if since is None else f" written to since {since.astimezone():%Y-%m-%d}"
+    return (
+        f"no log of an agent{newer} was found. Looked in {', '.join(places)}. "
+        "For others: obsmask replay FILE_OR_FOLDER"
+    )
+
+
+def abbreviate(path: Path, home: Path) -> str:
+    """Return a path as a user writes it: `~/.codex/sessions`."""
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
 def _warn(problem: str) -> None:
     print(f"obsmask: {problem}", file=sys.stderr)
 
@@ -161,6 +260,10 @@ _FEW = 8
 """Up to so many sessions are replayed in this process: to start others takes a second or two."""
 
 
+_FEW_BYTES = 20_000_000
+"""The same for the bytes of their files."""
+
+
 @contextmanager
 def open_work(
     paths: Sequence[Path],
@@ -168,22 +271,25 @@ def open_work(
     processes: int | None = None,
     scheduler: str | None = None,
     pause: Pause | None = None,
+    choice: LogChoice = LogChoice(),  # noqa: B008
     starts_for_few: bool,
 ) -> Iterator["SessionWork"]:
-    """Yield the work on the sessions of these files and folders.
+    """Yield the work on the sessions of these files and folders, or of the agents' own logs.
 
     Without a number of `processes`, few sessions are worked on in this process alone, unless it
     `starts_for_few`. Raises OSError and ValueError for files that cannot be read, and as
     `open_workers`.
     """
-    files = list_files(paths)
+    found = find_sessions(paths, choice)
     if processes is None and not starts_for_few:
-        sources = islice(read_sources(files), _FEW + 1)
-        processes = 1 if sum(1 for _ in sources) <= _FEW else None
+        sources = islice(found.read(choice.project), _FEW + 1)
+        is_little = not found.logs or found.size <= _FEW_BYTES
+        processes = 1 if is_little and sum(1 for _ in sources) <= _FEW else None
     with open_workers(scheduler, processes) as workers:
         yield SessionWork(
-            read=partial(read_sources, files),
-            size=sum(file.size for file in files),
+            found=found,
+            read=partial(found.read, choice.project),
+            size=found.size,
             workers=workers,
             progress=Console(stderr=True),
             pause=pause,
@@ -194,6 +300,7 @@ def open_work(
 class SessionWork:
     """Sessions, and how they are worked on.
 
+    found: where they are.
     read: yields the sessions; it is called again for each run.
     size: the bytes of all of them together.
     progress: where a bar is shown, if it is a terminal.
@@ -206,6 +313,7 @@ class SessionWork:
     workers: Workers
     progress: Console
     pause: Pause | None = None
+    found: FoundSessions = FoundSessions((), frozenset(), ())
     warned: set[str] = field(default_factory=set)
 
     def run(
@@ -213,13 +321,17 @@ class SessionWork:
         title: str,
         function: Callable[..., _Result],
         arguments: Sequence[tuple[object, ...]],
+        headline: Callable[[], str] | None = None,
     ) -> Iterator[_Result]:
         """Yield `function(session, *arguments)` for each session, and of each all the arguments.
 
-        Sessions that cannot be replayed are left out, with a warning. Raises OSError and
-        ValueError, naming the file.
+        With a `headline`, which says what is known so far, results come as soon as they are there,
+        and it is shown above the bar. Else they come in the order of the sessions. Sessions that
+        cannot be replayed are left out, with a warning. Raises OSError and ValueError, naming the
+        file.
         """
-        with show_progress(self.progress, title, self.size * len(arguments)) as progress:
+        total = self.size * len(arguments)
+        with show_progress(self.progress, title, total, self.workers, headline) as progress:
 
             def submit(task: "_SessionTask") -> "Future[_Done[_Result]]":
                 see = progress.see if self.workers.are_here else None
@@ -227,24 +339,27 @@ class SessionWork:
                 return executor.submit(_do, function, task.source, self.pause, task.arguments, see)
 
             def take(task: "_SessionTask", done: "_Done[_Result]") -> None:
-                if done.warning is not None and done.warning not in self.warned:
-                    self.warned.add(done.warning)
-                    _warn(done.warning)
-                progress.add(task.source.size, done.requests if task.is_last else None)
+                for warning in done.warnings:
+                    if warning not in self.warned:
+                        self.warned.add(warning)
+                        _warn(warning)
+                progress.add(
+                    task.source.size, done.requests if task.is_last else None, len(done.results)
+                )
 
             tasks = (
                 _SessionTask(source, each, each is arguments[-1])
                 for source in self.read()
                 for each in arguments
             )
-            for done in run_in_order(submit, tasks, self.workers.width, take):
-                if done.result is not None:
-                    yield done.result
+            run = run_in_order if headline is None else run_as_done
+            for done in run(submit, tasks, self.workers.width, take):
+                yield from done.results
             progress.finish()
 
 
 class _SessionTask(NamedTuple):
-    """A session, and what is done with it; `is_last` if nothing else is done with it."""
+    """Sessions of a source, and what is done with them; `is_last` if nothing else is."""
 
     source: Source
     arguments: tuple[object, ...]
@@ -252,11 +367,11 @@ class _SessionTask(NamedTuple):
 
 
 class _Done(NamedTuple, Generic[_Result]):
-    """The result of work on a session: None if the session was left out."""
+    """The results of work on the sessions of a source, without those that were left out."""
 
-    result: _Result | None
+    results: Sequence[_Result]
     requests: int
-    warning: str | None
+    warnings: Sequence[str]
 
 
 def _do(
@@ -266,39 +381,58 @@ def _do(
     arguments: tuple[object, ...],
     see: Callable[[int], object] | None = None,
 ) -> _Done[_Result]:
-    """Open a session and work on it, wherever this runs.
+    """Open the sessions of a source and work on each, wherever this runs.
 
-    `see` is called with the number of each request of the session when it is its turn.
+    `see` is called with the number of each request when it is its turn.
     """
-    session, warning = source.open()
-    if session is None:
-        return _Done(None, 0, warning)
-    counted = _CountedSession(session if pause is None else PausedSession(session, pause), see)
-    return _Done(function(counted, *arguments), counted.count, warning)
+    results, requests, warnings = list[_Result](), 0, list[str]()
+    for session, warning in source.open():
+        if warning is not None:
+            warnings.append(warning)
+        if session is not None:
+            counted = _CountedSession(
+                session if pause is None else PausedSession(session, pause),
+                partial(_see_more, see or report, requests),
+            )
+            results.append(function(counted, *arguments))
+            requests += counted.count
+    return _Done(results, requests, warnings)
+
+
+def _see_more(see: Callable[[int], object], before: int, number: int) -> None:
+    see(before + number)
 
 
 class _CountedSession:
     """A session that knows how many requests it has, once they were read."""
 
-    def __init__(self, session: Session, see: Callable[[int], object] | None) -> None:
-        self._session, self._see = session, see
+    def __init__(self, session: Session, see: Callable[[int], object]) -> None:
+        self.session = session
+        self._see = see
         self.count = 0
 
     @property
     def name(self) -> str:
         """The name under which it is shown."""
-        return self._session.name
+        return self.session.name
 
     def requests(self) -> Iterator[RecordedRequest]:
         """Yield its requests."""
-        for number, recorded in enumerate(self._session.requests(), 1):
+        for number, recorded in enumerate(self.session.requests(), 1):
             self.count = max(self.count, number)
-            if self._see is not None:
-                self._see(number)
+            self._see(number)
             yield recorded
 
 
-# Their results in order
+def log_of(session: Session) -> LogSession | None:
+    """Return the session of a log behind one that a function was called with; None for others."""
+    inner = session.session if isinstance(session, _CountedSession) else session
+    inner = inner.session if isinstance(inner, PausedSession) else inner
+    return inner if isinstance(inner, LogSession) else None
+
+
+# Their results
+
 
 _PER_WORKER = 4
 """Tasks under way for each that runs at a time: the next is there before one is done."""
@@ -321,6 +455,27 @@ def run_in_order(
     `on_done` is called with a task and its result as soon as it is done, in this thread. Raises
     what a task raises, and cancels those that have not begun.
     """
+    return _run(submit, tasks, width, on_done, in_order=True)
+
+
+def run_as_done(
+    submit: Callable[[_Task], "Future[_Result]"],
+    tasks: Iterable[_Task],
+    width: int,
+    on_done: Callable[[_Task, _Result], None],
+) -> Iterator[_Result]:
+    """Yield the results of tasks as `run_in_order` does, but each as soon as it is there."""
+    return _run(submit, tasks, width, on_done, in_order=False)
+
+
+def _run(
+    submit: Callable[[_Task], "Future[_Result]"],
+    tasks: Iterable[_Task],
+    width: int,
+    on_done: Callable[[_Task, _Result], None],
+    *,
+    in_order: bool,
+) -> Iterator[_Result]:
     left = iter(tasks)
     running: dict[Future[_Result], _Task] = {}
     results: deque[Future[_Result]] = deque()
@@ -338,54 +493,105 @@ def run_in_order(
             done = wait(running, return_when=FIRST_COMPLETED).done
             for future in [each for each in running if each in done]:
                 on_done(running.pop(future), future.result())
-            while results and results[0] not in running:
-                yield results.popleft().result()
+            if in_order:
+                while results and results[0] not in running:
+                    yield results.popleft().result()
+            else:
+                ready = [each for each in results if each not in running]
+                results = deque(each for each in results if each in running)
+                for each in ready:
+                    yield each.result()
     finally:
         for future in running:
             future.cancel()
 
 
-# The bar that shows how far they are
+# What shows how far they are: a bar on a terminal, else a line now and then
 
 _BAR = 8
 _PERIOD = 600.0
 """The seconds over which speed is averaged: one session may take minutes."""
 
+_FIRST_LINE, _LINES_APART = 5.0, 2.0
+"""The first line comes after so many seconds, each further one after so many times as many."""
+
 
 class WorkProgress:
-    """A bar by the bytes of the sessions; beside it what is done, how fast, and what is left."""
+    """How far the work is, by the bytes of the sessions: what is done, how fast, what is left."""
 
-    def __init__(self, progress: Progress, title: str, size: int) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        title: str,
+        size: int,
+        workers: Workers,
+        headline: Callable[[], str] | None,
+    ) -> None:
         self._progress = progress
         self._task = progress.add_task(title, total=size, done="")
-        self._size = size
-        self._sessions = self._requests = self._seen = 0
+        self._title, self._size, self._workers, self._headline = title, size, workers, headline
+        self._sessions = self._requests = self._here = self._bytes = 0
         self._began = time.monotonic()
 
-    def add(self, size: int, requests: int | None) -> None:
-        """Count work on a session of so many requests; None if there is more to do on it."""
+    def add(self, size: int, requests: int | None, sessions: int = 1) -> None:
+        """Count work on sessions of so many requests; None if there is more to do on them."""
         if requests is not None:
-            self._sessions += 1
+            self._sessions += sessions
             self._requests += requests
             self.see(0)
+        self._bytes += size
         self._progress.update(self._task, advance=size)
 
     def see(self, number: int) -> None:
         """Show which request of a session it is the turn of: a session may take many minutes."""
-        self._seen = number
-        requests = self._requests + number
+        self._here = number
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Show how many requests are done, those of sessions under way included."""
+        self._progress.update(self._task, done=self._count())
+
+    def _count(self) -> str:
+        requests = self._requests + self._here + self._workers.count_seen()
         rate = requests / max(time.monotonic() - self._began, 1e-9)
-        done = f"{self._sessions:,} sessions, {requests:,} requests, {rate:,.0f}/s"
-        self._progress.update(self._task, done=done)
+        return f"{self._sessions:,} sessions, {requests:,} requests, {rate:,.0f}/s"
+
+    def describe(self) -> str:
+        """Return a line that says how far the work is."""
+        part = self._bytes / self._size if self._size else 0.0
+        known = f" {line}" if self._headline and (line := self._headline()) else ""
+        return f"obsmask {self._title}: {part:.0%}, {self._count()}.{known}"
 
     def finish(self) -> None:
         """Fill the bar: how much of a file each session takes is an estimate."""
         self._progress.update(self._task, completed=self._size, total=self._size)
 
 
+class _HeadedProgress(Progress):
+    """A bar with what is known so far above it."""
+
+    headline: Callable[[], str] | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the parts of the display, from top to bottom."""
+        if self.headline is not None and (line := self.headline()):
+            yield Text(line)
+        yield self.make_tasks_table(self.tasks)
+
+
 @contextmanager
-def show_progress(console: Console, title: str, size: int) -> Iterator[WorkProgress]:
-    """Show a bar for so many bytes of sessions while the block runs, if this is a terminal."""
+def show_progress(
+    console: Console,
+    title: str,
+    size: int,
+    workers: Workers,
+    headline: Callable[[], str] | None = None,
+) -> Iterator[WorkProgress]:
+    """Show how far the work on so many bytes of sessions is while the block runs.
+
+    A terminal gets a bar, which goes away with a `headline` above it. Else there is a line after a
+    few seconds, and from then on each after twice as long.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(_BAR),
@@ -395,8 +601,34 @@ def show_progress(console: Console, title: str, size: int) -> Iterator[WorkProgr
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    off = not console.is_terminal
-    with Progress(
-        *columns, console=console, disable=off, speed_estimate_period=_PERIOD
-    ) as progress:
-        yield WorkProgress(progress, title, size)
+    bar = _HeadedProgress(
+        *columns,
+        console=console,
+        disable=not console.is_terminal,
+        speed_estimate_period=_PERIOD,
+        transient=headline is not None,
+    )
+    bar.headline = headline
+    over = threading.Event()
+    with bar:
+        progress = WorkProgress(bar, title, size, workers, headline)
+
+        def print_lines() -> None:
+            pause, passed = _FIRST_LINE, 0.0
+            while not over.wait(pause):
+                print(progress.describe(), file=sys.stderr, flush=True)
+                passed += pause
+                pause = passed * (_LINES_APART - 1)
+
+        def refresh() -> None:
+            while not over.wait(0.5):
+                progress.refresh()
+
+        shown = refresh if console.is_terminal else print_lines
+        thread = threading.Thread(target=shown, daemon=True)
+        thread.start()
+        try:
+            yield progress
+        finally:
+            over.set()
+            thread.join()

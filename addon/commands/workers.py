@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -33,6 +34,10 @@ class Workers(NamedTuple):
     executor: Executor
     width: int
     are_here: bool = False
+
+    def count_seen(self) -> int:
+        """Return the sum of what the tasks that run now have reported last."""
+        return self.executor.count_seen() if isinstance(self.executor, _ProcessExecutor) else 0
 
 
 @contextmanager
@@ -105,6 +110,12 @@ class _ProcessExecutor(ThreadPoolExecutor):
         super().__init__(count)
         self._workers = workers
         self._own = threading.local()
+        self._seen: dict[int, int] = {}
+        """By thread, what its task has reported last."""
+
+    def count_seen(self) -> int:
+        """Return the sum of what the tasks that run now have reported last."""
+        return sum(list(self._seen.values()))
 
     def submit(
         self,
@@ -120,7 +131,13 @@ class _ProcessExecutor(ThreadPoolExecutor):
         if not hasattr(self._own, "worker"):
             self._own.worker = self._workers.start()
             self._own.worker.run(end_with_parent)
-        return cast(_Worker, self._own.worker).run(task)
+        thread = threading.get_ident()
+        try:
+            return cast(_Worker, self._own.worker).run(
+                task, lambda number: self._seen.__setitem__(thread, number)
+            )
+        finally:
+            self._seen.pop(thread, None)
 
 
 class _Worker(NamedTuple):
@@ -129,11 +146,18 @@ class _Worker(NamedTuple):
     process: BaseProcess
     pipe: Connection
 
-    def run(self, task: Callable[[], _Result]) -> _Result:
-        """Return what the task returns there, or raise what it raises."""
+    def run(
+        self, task: Callable[[], _Result], see: Callable[[int], object] = lambda _: None
+    ) -> _Result:
+        """Return what the task returns there, or raise what it raises.
+
+        `see` is called with what it reports meanwhile.
+        """
         try:
             self.pipe.send(task)
-            result, error = self.pipe.recv()
+            while isinstance(received := self.pipe.recv(), int):
+                see(received)
+            result, error = received
         except (EOFError, OSError):
             self.process.join()
             code = self.process.exitcode or 0
@@ -189,9 +213,31 @@ class _Workers:
 
 def serve(pipe: Connection) -> None:
     """Do in this process the tasks that come down the pipe, until it ends."""
+    _reports.pipe = pipe
     with suppress(EOFError, OSError):
         while True:
             pipe.send_bytes(_do(pipe.recv_bytes()))
+
+
+class _Reports:
+    """Where this process reports to, if it is a worker, and when it did so last."""
+
+    pipe: Connection | None = None
+    last = 0.0
+
+
+_reports = _Reports()
+
+_REPORTS_APART = 0.2
+"""In seconds."""
+
+
+def report(number: int) -> None:
+    """Tell the process that gave us a task how far we are with it, every now and then."""
+    now = time.monotonic()
+    if _reports.pipe is not None and now - _reports.last >= _REPORTS_APART:
+        _reports.last = now
+        _reports.pipe.send(number)
 
 
 def _do(pickled: bytes) -> bytes:

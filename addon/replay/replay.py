@@ -162,7 +162,9 @@ class ReplaySettings:
 class ReplayedRequest:
     """The outcome of one request: its sizes, a reason for each tool result, and its bill.
 
-    `pricing` has the prices by which it was billed.
+    pricing: the prices by which it was billed.
+    answer_dollars: what its answer cost, which is in no bill; None if that is not known.
+    when: when it was sent.
     """
 
     model: str | None
@@ -170,6 +172,8 @@ class ReplayedRequest:
     sizes: Sizes
     reasons: tuple[Reason, ...]
     entry: Entry
+    answer_dollars: float | None = None
+    when: datetime
 
 
 def replay(
@@ -229,10 +233,16 @@ class _Replayer:
             is_masked=False,
             left_whole=outcome.left_whole,
         )
+        entry = self._ledger.enter(sent, pricing)
+        answer = recorded.usage.completion if recorded.usage else None
         return ReplayedRequest(
             model=settings.model or conversation.model,
             pricing=pricing,
             sizes=measure(outcome, recorded.body, prompt),
             reasons=tuple(decision.reason for decision in outcome.decisions),
-            entry=self._ledger.enter(sent, pricing),
+            entry=entry,
+            answer_dollars=None
+            if answer is None
+            else pricing.price_answer(answer, entry.cost.before.prompt),
+            when=recorded.when,
         )

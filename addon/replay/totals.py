@@ -123,13 +123,17 @@ NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 
 
 class BilledPrice(NamedTuple):
-    """What requests of a model were billed at; `entry` is as in `Pricing`, by its name."""
+    """What requests of a model were billed at.
+
+    entry, borrowed_from: as in `Pricing`; the entry by its name.
+    """
 
     model: str | None
     read: float
     write: float
     source: Source
     entry: str | None
+    borrowed_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +148,8 @@ class Totals:
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
+    answer_dollars: what the answers cost, which is in no bill, masked or not; `priced_answers` is
+        of how many requests that is known.
     """
 
     window_turns: int = 0
@@ -168,6 +174,8 @@ class Totals:
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
     prices: tuple[tuple[BilledPrice, int], ...] = ()
+    answer_dollars: float = 0.0
+    priced_answers: int = 0
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""
@@ -243,7 +251,7 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
     entry = None if pricing.entry is None else str(pricing.entry)
-    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry)
+    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, pricing.borrowed_from)
     return Totals(
         requests=1,
         reported=cost.basis == "reported",
@@ -266,12 +274,17 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
         chosen_rereads=compared.chosen_rereads,
         sliding_rereads=compared.sliding_rereads,
         prices=((price, 1),),
+        answer_dollars=chosen.answer_dollars or 0.0,
+        priced_answers=chosen.answer_dollars is not None,
     )
 
 
 CostUnit = Literal["usd", "input_tokens"]
 
-UNITS: Mapping[CostUnit, str] = {"usd": "US dollars", "input_tokens": "plain input tokens"}
+UNITS: Mapping[CostUnit, str] = {
+    "usd": "US dollars",
+    "input_tokens": "input tokens that are worth as much",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,6 +375,18 @@ def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
 def choose_unit(totals: Totals) -> CostUnit:
     """Return dollars if the prices of all requests are known, else input tokens."""
     return "input_tokens" if totals.after.dollars is None else "usd"
+
+
+def list_borrowed(totals: Totals) -> list[str]:
+    """Return whose prices in dollars stand in for those of hosts that nobody knows.
+
+    The most frequent come first.
+    """
+    borrowed: Counter[str] = Counter()
+    for price, requests in totals.prices:
+        if price.borrowed_from is not None:
+            borrowed[price.borrowed_from] += requests
+    return [seller for seller, _ in borrowed.most_common()]
 
 
 def price_bill(bill: Bill, unit: CostUnit) -> float:

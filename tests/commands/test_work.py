@@ -108,7 +108,8 @@ def find_done(progress: Progress) -> str:
 
 def test_the_requests_of_a_session_are_shown_before_it_ends() -> None:
     progress = Progress(console=Console(quiet=True), auto_refresh=False)
-    shown = WorkProgress(progress, "replay", 3)
+    with open_workers(processes=1) as workers:
+        shown = WorkProgress(progress, "replay", 3, workers, None)
     shown.see(1)
     shown.see(2)
     assert "0 sessions, 2 requests" == find_done(progress)

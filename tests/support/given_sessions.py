@@ -1,6 +1,6 @@
 """Sessions that are in no file, for tests of what works on those of files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rich.console import Console
@@ -18,8 +18,8 @@ class Given(NamedTuple):
     session: Session
     size: int = 1
 
-    def open(self) -> Opened:
-        return Opened(self.session)
+    def open(self) -> Iterable[Opened]:
+        return (Opened(self.session),)
 
 
 def work_on(

@@ -3,7 +3,7 @@
 A log is no recording: it has the conversation, the times and the usage that the provider reported,
 but not the system prompt, the tool schemas, or how the agent marked its request for the cache. A
 reader yields what the log has, in the elements of the wire format in which the agent speaks to its
-provider; `LogSession` reckons with the rest.
+provider; `session.LogSession` reckons with the rest.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,3 +87,10 @@ class LogKind(NamedTuple):
     homes: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
     find: Callable[[Path], Iterator[LogFile]]
     read: Callable[[LogFile], Iterator[LoggedConversation]]
+
+
+class LogChoice(NamedTuple):
+    """Which sessions of logs are wanted: those since a time, and those of a project."""
+
+    since: datetime | None = None
+    project: str | None = None

@@ -1,0 +1,301 @@
+"""What agents' own logs cost and would have cost, on one screen.
+
+Money is in dollars where a price is known; what has none stands apart, in input tokens that cost as
+much.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from addon.commands.terminal import print_text
+from addon.commands.work import abbreviate
+from addon.records.words import Currency, render_dollars
+from addon.replay.logs import FoundLogs
+from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
+from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
+from addon.replay.numbers import pluralize
+from masking.accounting import is_about_nothing
+from masking.errors import printable
+
+RECORDING = "recording"
+"""The agent of a session that no agent's log tells of."""
+
+_PROGRAMS: Mapping[str, str] = {
+    "claude-code": "claude",
+    "gemini-cli": "gemini",
+    "qwen-code": "qwen",
+    "mini-swe-agent": "mini",
+}
+"""How an agent is started, where that is not its name."""
+
+_COST_ONLY: Mapping[CostOnly, str] = {
+    "differs": f"what their logs hold differs by more than {MOST_DIFFERENCE:.0%} from what the "
+    "provider counted",
+    "shortened": "their prompts got shorter without a word in the log, as behind obsmask",
+}
+
+_ACCOUNTS: Mapping[Account, str] = {
+    "old": "made before 31 August 2026",
+    "new": "made since",
+}
+
+_MOST_MODELS = 6
+"""Rows of the table by model, so that all of it fits one screen."""
+
+
+def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
+    """Return what was found where: `claude-code: 214 logs in ~/.claude/projects`."""
+    return "; ".join(
+        f"{each.agent}: {pluralize(len(each.logs), 'log')} in {abbreviate(each.place, home)}"
+        for each in found
+        if each.logs
+    )
+
+
+def render_headline(answer: LogAnswer, logs: int) -> str:
+    """Return what is known after some sessions; empty if nothing is.
+
+    logs: how many logs there are in all.
+    """
+    if not answer.sessions:
+        return ""
+    return f"So far, {answer.sessions:,} of about {logs:,} sessions: {_describe(answer, logs)}"
+
+
+def _describe(answer: LogAnswer, logs: int | None = None) -> str:
+    """Return what the sessions cost, and what they would have cost, as a sentence or two.
+
+    logs: how many there are in all, if only some sessions were replayed.
+    """
+    money, currency = answer.total, _find_currency(answer)
+    before, saved, width = _amounts(money)
+    if logs is not None:
+        width += answer.sampling_error(logs) * before
+    verb = "cost" if currency.is_dollars else "was worth"
+    text = f"input {verb} {currency.render(before)} {currency.basis if currency.is_dollars else ''}"
+    text = text.rstrip()
+    if not before or not saved:
+        return f"{text}; masking would have saved nothing."
+    part = f"({abs(saved) / before:.0%}{f' ±{100 * width / before:.0f}' if width else ''})"
+    if is_about_nothing(saved, width):
+        return f"{text}; with masking about as much {part}."
+    verb = "saved" if saved > 0 else "lost"
+    amounts = [currency.render_bare(amount) for amount in (before - saved, abs(saved))]
+    return f"{text}; with masking {amounts[0]}: {amounts[1]} {verb} {part}."
+
+
+def _amounts(money: Money) -> tuple[float, float, float]:
+    """Return what was paid, what would have been saved, and its margin, in the currency shown."""
+    if money.is_priced:
+        return money.before, money.saved, money.margin.width
+    return money.unpriced, money.unpriced_saved, money.unpriced_margin.width
+
+
+def _find_currency(answer: LogAnswer) -> Currency:
+    sellers = tuple(seller for seller, _ in answer.borrowed.most_common())
+    return Currency(is_dollars=answer.total.is_priced, borrowed_from=sellers)
+
+
+def print_answer(
+    console: Console,
+    answer: LogAnswer,
+    found: Sequence[FoundLogs],
+    *,
+    since: datetime | None,
+    account: Account | None,
+    total: bool = False,
+    interrupted: bool = False,
+) -> None:
+    """Print the answer; with `total` without its tables, if `interrupted` as a part of it."""
+    logs = sum(len(each.logs) for each in found)
+    when = f" since {since.astimezone():%d %B %Y}".replace(" 0", " ") if since else ""
+    side = "Interrupted after " if interrupted else ""
+    requests = pluralize(answer.total.requests, "request")
+    print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
+    console.print(
+        f"\n{_describe(answer, logs if interrupted else None).capitalize()}",
+        style="bold",
+        highlight=False,
+        markup=False,
+    )
+    for line in _list_answers(answer):
+        print_text(console, line)
+    if not total:
+        console.print(_render_groups(answer))
+    for line in _explain(answer, account):
+        console.print(line, highlight=False, markup=False)
+    if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
+        program = _PROGRAMS.get(agent, agent)
+        console.print("\nNext: ", end="", highlight=False)
+        console.print(f"obsmask run -- {program}", style="bold", highlight=False, soft_wrap=True)
+
+
+def _list_answers(answer: LogAnswer) -> Iterator[str]:
+    """Yield what the model's answers cost, and what has no price."""
+    money = answer.total
+    if money.answers:
+        yield f"The answers were another {render_dollars(money.answers)}, masked or not."
+    if money.unpriced_requests and money.is_priced:
+        yield (
+            f"{pluralize(money.unpriced_requests, 'request')} to models without a known price are "
+            f"in no amount of dollars: they are worth {money.unpriced:,.0f} input tokens."
+        )
+
+
+# The table
+
+
+def _render_groups(answer: LogAnswer) -> Table:
+    """Return a row for each agent and model, then one for each length of session."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("agent and model", overflow="fold")
+    for name in ("sessions", "requests", "cost", "with masking", "saved"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = answer.list_models()
+    shown, others = rows[:_MOST_MODELS], rows[_MOST_MODELS:]
+    for agent, model, group in shown:
+        table.add_row(escape(printable(f"{agent}, {model or 'no model'}")), *_render_cells(group))
+    if others:
+        rest = Group()
+        for _, _, group in others:
+            rest.sessions += group.sessions
+            rest.money += group.money
+        table.add_row(f"{len(others)} more models", *_render_cells(rest))
+    table.add_section()
+    for length, group in sorted(answer.by_length.items()):
+        table.add_row(_name_length(length), *_render_cells(group))
+    return table
+
+
+def _name_length(length: int) -> str:
+    if length == 0:
+        return f"up to {LENGTHS[0]} tool turns"
+    if length == len(LENGTHS):
+        return f"more than {LENGTHS[-1]}"
+    return f"{LENGTHS[length - 1] + 1} to {LENGTHS[length]}"
+
+
+def _render_cells(group: Group) -> tuple[str, ...]:
+    money = group.money
+    before, saved, width = _amounts(money)
+    currency = Currency(is_dollars=money.is_priced)
+    unit = "" if money.is_priced else " tokens"
+    return (
+        f"{group.sessions:,}",
+        f"{money.requests:,}",
+        f"{currency.render_bare(before)}{unit}",
+        f"{currency.render_bare(before - saved)}{unit}",
+        _render_saved(before, saved, width),
+    )
+
+
+def _render_saved(before: float, saved: float, width: float) -> str:
+    if not before or not saved:
+        return "0%"
+    if is_about_nothing(saved, width):
+        return "about 0"
+    return f"{saved / before:.0%} ±{100 * width / before:.0f}"
+
+
+# What else there is to say
+
+
+def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
+    hidden = answer.hidden
+    if hidden.tool_results:
+        rereads = hidden.chosen_rereads
+        calls = max(1, rereads.calls)
+        part = hidden.masked_tool_results / hidden.tool_results
+        yield (
+            f"On an average request masking would have hidden {part:.0%} of the tool results. Of "
+            f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
+            f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
+        )
+    for reason, group in answer.cost_only.items():
+        before, _, _ = _amounts(group.money)
+        amount = render_dollars(before) if group.money.is_priced else f"{before:,.0f} tokens"
+        yield (
+            f"{pluralize(group.sessions, 'session')} ({amount}) count for the cost alone: "
+            f"{_COST_ONLY[reason]}."
+        )
+    if account is None and answer.accounts:
+        old, new = (answer.accounts.get(kind, Group()).money for kind in ("old", "new"))
+        gain = _amounts(old)[1] - _amounts(new)[1]
+        if gain > _amounts(old)[2]:
+            more = render_dollars(gain) if old.is_priced else f"{gain:,.0f} tokens"
+            yield (
+                f"{more} more would have been saved on an Anthropic account {_ACCOUNTS['old']}: "
+                "its newest models take changed texts before reasoning (--account old or new)."
+            )
+    if answer.unread:
+        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common(3))
+        yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
+
+
+# As JSON
+
+
+def describe_log(session: LoggedSession) -> dict[str, object]:
+    """Return what `--json` has of a session beside its figures."""
+    return {
+        "agent": session.agent,
+        "project": session.project,
+        "began": session.began.isoformat(),
+        "tool_turns": session.turns,
+        "is_side": session.is_side,
+        "models": list(session.models),
+        "cost_only": session.cost_only,
+        "difference": session.difference,
+    }
+
+
+def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, object]:
+    """Return what `--json` has of all sessions of logs together."""
+    return {
+        "found": [
+            {"agent": each.agent, "place": str(each.place), "logs": len(each.logs)}
+            for each in found
+        ],
+        "sessions": answer.sessions,
+        **_describe_money(answer.total),
+        "by_model": [
+            {"agent": agent, "model": model, **_describe_group(group)}
+            for agent, model, group in answer.list_models()
+        ],
+        "by_tool_turns": [
+            {
+                "more_than": LENGTHS[length - 1] if length else 0,
+                "up_to": LENGTHS[length] if length < len(LENGTHS) else None,
+                **_describe_group(group),
+            }
+            for length, group in sorted(answer.by_length.items())
+        ],
+        "cost_only": {why: _describe_group(group) for why, group in answer.cost_only.items()},
+        "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
+        "borrowed_prices": dict(answer.borrowed),
+        "unread": dict(answer.unread),
+    }
+
+
+def _describe_group(group: Group) -> dict[str, object]:
+    return {"sessions": group.sessions, **_describe_money(group.money)}
+
+
+def _describe_money(money: Money) -> dict[str, object]:
+    return {
+        "requests": money.requests,
+        "dollars_before": money.before,
+        "dollars_after": money.after,
+        "dollars_saved": money.saved,
+        "dollars_error": money.margin.width,
+        "answer_dollars": money.answers,
+        "unpriced_requests": money.unpriced_requests,
+        "unpriced_input_tokens": money.unpriced,
+        "unpriced_input_tokens_saved": money.unpriced_saved,
+    }

@@ -1,0 +1,323 @@
+"""A conversation of a log as requests that can be replayed, and how far that can be believed.
+
+A log holds neither the system prompt nor the tool schemas, and often no reasoning. What the
+provider counted of each request tells how many tokens these took.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import combinations
+from statistics import median
+from typing import Literal, NamedTuple
+
+from addon.replay.logs.log import LoggedConversation, LoggedRequest
+from addon.replay.replay import RecordedRequest
+from masking.accounting import read_pieces
+from masking.conversation import (
+    Conversation,
+    CountedHead,
+    HeadFacts,
+    ParsedElement,
+    Request,
+    index_request,
+)
+from masking.history import History
+from masking.model import Edits, Path, Replacement
+from masking.tokens import TokenCounter
+from masking.wire import HeadSize, Marks, Usage
+
+Account = Literal["old", "new"]
+"""Whether an account takes changed texts before reasoning that newer accounts refuse."""
+
+_BY_ACCOUNT = re.compile(r"(?:(?:opus|sonnet|haiku)-5[-.]5|fable-5[-.]1)(?!\d)", re.IGNORECASE)
+"""Models that bind their thinking to all that precedes it, for accounts made since 31 August 2026;
+for older ones they take changed texts (Anthropic, build-with-claude/preserved-thinking)."""
+
+CostOnly = Literal["differs", "shortened"]
+"""Why nothing is said of what masking would have saved in a session.
+
+differs: what the log holds and what the provider counted differ too much.
+shortened: the provider counted less at a request than at the one before, though the log grew.
+"""
+
+MOST_DIFFERENCE = 0.1
+"""The part of a session's tokens by which the rebuilt requests may differ from the reported."""
+
+_LEAST_SCALE, _MOST_SCALE = 0.6, 2.0
+"""How many tokens a model's tokenizer may make of one of o200k; Claude's newest make 1.5."""
+
+_MOST_POINTS = 64
+"""So many requests, spread over a session, are enough for a line: a pair of each two is tried."""
+
+_LEAST_APART = 0.05
+"""Two requests whose sizes differ by less, as a part of the largest, say nothing of the scale."""
+
+_LEAST_POINTS = 4
+"""A model with fewer requests is taken to have the tokenizer of the others."""
+
+
+class Reckoning(NamedTuple):
+    """How a provider counts a model's prompts.
+
+    hidden: the tokens that no log holds. scale: what it counts for each token of ours.
+    """
+
+    hidden: float = 0.0
+    scale: float = 1.0
+
+    def predict(self, tokens: int) -> float:
+        """Return what the provider counts for a request of so many tokens by our count."""
+        return self.hidden + self.scale * tokens
+
+
+class _Step(NamedTuple):
+    """A request: it has the first `keep` elements of the one before, and then the `new` ones.
+
+    tokens: of all its elements, by our count.
+    """
+
+    keep: int
+    new: tuple[ParsedElement, ...]
+    tokens: int
+    request: LoggedRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuiltRequest(RecordedRequest):
+    """A request that was rebuilt from a log. It has no body: nobody has written one."""
+
+    conversation: Conversation
+
+    def read(self) -> Conversation:
+        """Return the request, read."""
+        return self.conversation
+
+
+class LogSession:
+    """A conversation of a log; a `Session`.
+
+    It is decoded once, however often it is replayed: an element that requests have in common is
+    read and counted once. Memory holds the conversation and a few numbers for each request.
+
+    account: whose requests they are; None if it is not known, which is as "new". It may be set
+        between two replays.
+    """
+
+    def __init__(
+        self,
+        conversation: LoggedConversation,
+        counter: TokenCounter,
+        account: Account | None = None,
+    ) -> None:
+        self.conversation = conversation
+        self.account = account
+        self._counter = counter
+
+    @property
+    def name(self) -> str:
+        """The name under which it is shown."""
+        return self.conversation.name
+
+    # What the log holds
+
+    @cached_property
+    def _steps(self) -> Sequence[_Step]:
+        wire, steps = self.conversation.wire, list[_Step]()
+        parsed: dict[int, ParsedElement] = {}
+        """By the identity of what was decoded, which it keeps alive."""
+        items: list[object] = []
+        sizes = [0]
+        for request in self.conversation.requests():
+            keep = 0
+            for was, item in zip(items, request.items, strict=False):
+                if was is not item:
+                    break
+                keep += 1
+            new = []
+            for item in request.items[keep:]:
+                known = parsed.get(id(item))
+                if known is None:
+                    known = parsed[id(item)] = ParsedElement(item, wire.read_element(item))
+                new.append(known)
+            items[keep:] = request.items[keep:]
+            if new:
+                self._count(new)
+            del sizes[keep + 1 :]
+            for each in new:
+                sizes.append(sizes[-1] + (each.counted.tokens if each.counted else 0))
+            steps.append(_Step(keep, tuple(new), sizes[-1], replace(request, items=())))
+        return steps
+
+    def _count(self, elements: Sequence[ParsedElement]) -> None:
+        """Count elements; the outcome is kept with each."""
+        read_pieces(self._index(elements, None, HeadFacts(), History(), Marks()), self._counter)
+
+    @cached_property
+    def reckonings(self) -> dict[str | None, Reckoning]:
+        """How the provider counts, by model; empty if it reported nothing."""
+        points: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
+        for step in self._steps:
+            usage = step.request.usage
+            if usage is not None and usage.prompt:
+                points[step.request.model].append((step.tokens, usage.prompt))
+        every = [point for own in points.values() for point in own]
+        return {
+            model: fit(own if len(own) >= _LEAST_POINTS else every, own)
+            for model, own in points.items()
+        }
+
+    @cached_property
+    def difference(self) -> float | None:
+        """By how much what was rebuilt differs from what was reported, as a part of that.
+
+        None if nothing was reported.
+        """
+        reported = off = 0.0
+        for step in self._steps:
+            usage = step.request.usage
+            if usage is not None and usage.prompt:
+                rebuilt = self.reckonings[step.request.model].predict(step.tokens)
+                reported += usage.prompt
+                off += abs(rebuilt - usage.prompt)
+        return off / reported if reported else None
+
+    @cached_property
+    def cost_only(self) -> CostOnly | None:
+        """Why this session counts for its cost alone; None if for what masking saves, too."""
+        for before, step in zip(self._steps, self._steps[1:], strict=False):
+            usages = before.request.usage, step.request.usage
+            was, now = (usage.prompt if usage else None for usage in usages)
+            grew = step.tokens >= before.tokens and before.request.model == step.request.model
+            if was and now and grew and now < (1 - MOST_DIFFERENCE) * was:
+                return "shortened"
+        difference = self.difference
+        return "differs" if difference is not None and difference > MOST_DIFFERENCE else None
+
+    @property
+    def depends_on_account(self) -> bool:
+        """Whether what may be masked depends on the account."""
+        models = {step.request.model for step in self._steps}
+        return any(_BY_ACCOUNT.search(model or "") for model in models)
+
+    # As requests
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        """Yield its requests in order, with what the provider reported of each."""
+        about = self.conversation
+        usages = [step.request.usage for step in self._steps]
+        marks = _find_marks([usage for usage in usages if usage is not None])
+        heads: dict[str | None, HeadFacts] = {}
+        history = History()
+        elements: list[ParsedElement] = []
+        for step in self._steps:
+            model, usage = step.request.model, step.request.usage
+            elements[step.keep :] = step.new
+            if model not in heads:
+                heads[model] = self._make_head(model, marks)
+            yield RebuiltRequest(
+                body=b"",
+                when=step.request.when,
+                host=about.host,
+                usage=usage,
+                wire=about.wire,
+                path=about.path,
+                client=about.agent,
+                conversation=self._index(elements, model, heads[model], history, marks),
+            )
+
+    def _make_head(self, model: str | None, marks: Marks) -> HeadFacts:
+        """Return facts about what the log does not hold, as if it stood before the list."""
+        hidden, scale = self.reckonings.get(model, Reckoning())
+        tokens = round(hidden / scale)
+        head = HeadFacts()
+        head.size = HeadSize(tokens, tokens if marks.in_head else 0)
+        digest = blake2b(f"{self.conversation.name} {model}".encode(), digest_size=16).digest()
+        head.counted = CountedHead(digest, tokens, 0)
+        return head
+
+    def _index(
+        self,
+        elements: Sequence[ParsedElement],
+        model: str | None,
+        head: HeadFacts,
+        history: History,
+        marks: Marks,
+    ) -> Conversation:
+        wire, path = self.conversation.wire, self.conversation.wire.list_paths[0]
+        items = [element.item for element in elements]
+        document: dict[str, object] = {str(path[-1]): items}
+        for key in reversed(path[:-1]):
+            document = {str(key): document}
+        listed = path, items, [*elements]
+        request = _Rebuilt(document, wire, self.conversation.path, b"", head, history, listed)
+        request.model, request.marks = model, marks
+        if model is not None and _BY_ACCOUNT.search(model):
+            request.binding = None if self.account == "old" else "refuses"
+        return index_request(request)
+
+
+class _Rebuilt(Request):
+    """A request without a body: what is replaced in it is decided and billed, and not written."""
+
+    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
+        return self.body
+
+    def splice(self, edits: Edits, list_path: Path) -> bytes:
+        return self.body
+
+
+def _find_marks(usages: Sequence[Usage]) -> Marks:
+    """Return the cache marks that a client sets whose provider reported this.
+
+    Agents mark what stands before the list and its last element, all for the same time. A session
+    of which nothing is known is taken to be cached.
+    """
+    if usages and not any(usage.cached or usage.written for usage in usages):
+        return Marks()
+    is_long = any(usage.written_long for usage in usages)
+    return Marks(in_head=True, in_list=True, lifetimes=("1h",) if is_long else ())
+
+
+# How a provider counts. Its tokens are a straight line over ours: what the log does not hold is
+# where the line begins, the tokenizer is its slope. Some requests are far off the line (a picture,
+# a result that was cleared), so both are medians rather than least squares: up to a quarter of the
+# requests may be anywhere (P. K. Sen 1968, "Estimates of the regression coefficient based on
+# Kendall's tau").
+
+
+def fit(points: Sequence[tuple[int, int]], own: Sequence[tuple[int, int]]) -> Reckoning:
+    """Return the line through requests, each our tokens of it and the provider's.
+
+    points: give the scale. own: give what is hidden; there is at least one.
+    """
+    step = max(1, len(points) // _MOST_POINTS)
+    chosen = points[::step]
+    least = _LEAST_APART * max(ours for ours, _ in points)
+    slopes = [
+        ((theirs - other) / (ours - fewer), abs(ours - fewer))
+        for (fewer, other), (ours, theirs) in combinations(chosen, 2)
+        if abs(ours - fewer) > least
+    ]
+    scale = _bound(_weighted_median(slopes)) if slopes else 1.0
+    hidden = median(theirs - scale * ours for ours, theirs in own)
+    if hidden < 0:
+        scale, hidden = _bound(median(theirs / max(1, ours) for ours, theirs in own)), 0.0
+    return Reckoning(hidden, scale)
+
+
+def _bound(scale: float) -> float:
+    return min(_MOST_SCALE, max(_LEAST_SCALE, scale))
+
+
+def _weighted_median(values: Sequence[tuple[float, float]]) -> float:
+    """Return the value at which half of the weights are reached."""
+    half, reached = sum(weight for _, weight in values) / 2, 0.0
+    for value, weight in sorted(values):
+        reached += weight
+        if reached >= half:
+            return value
+    raise ValueError("no values")
