@@ -129,7 +129,8 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
         return find_page(named)
     if _is_ours(DEFAULT_ADDRESS):
         return find_page(DEFAULT_ADDRESS)
-    pages = [each for each in list_running(state_folder()) if each.page]
+    running = {each.page: each for each in reversed(list_running(state_folder())) if each.page}
+    pages = [*reversed(running.values())]  # the processes behind an Envoy have one page together
     if len(pages) > 1:
         print(f"obsmask: {len(pages)} proxies are running, the latest first:", file=sys.stderr)
         for each in pages:

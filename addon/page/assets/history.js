@@ -209,7 +209,7 @@ function showDays() {
   place("by-day").replaceChildren(
     legend([["everything", "would have cost"], ["chosen", "cost"]]),
     chart("Cost by day", "What the sessions of each day cost, and would have cost unmasked.", {
-      count: days.length, top, moves: [], unit: "US dollars", axis: (value) => dollars(value),
+      count: days.length, top, moves: [], heading: "h3", unit: "US dollars", axis: (value) => dollars(value),
       x: "Day", ticks: (ticks) => ticks.map((at) => (Number.isInteger(at) && days[at - 1]
         ? new Date(days[at - 1]).toLocaleDateString("en-US", { month: "short", day: "numeric" }) : "")),
       label: `Cost by day, over ${plural(days.length, "day")}.`,

@@ -1,5 +1,5 @@
 /* Charts over the requests, or over what `x` names, drawn by uPlot. `spec`: `count` of them, the
-   highest value `top`, the lowest one `bottom` if it is below 0, how `ticks` are written,
+   highest value `top`, the lowest one `bottom` if it is below 0, how `ticks` are written, the level of its `heading`,
    `axis` (how values are written beside it), `unit` (its title), `moves`, `series` (what uPlot
    draws), `values` (a list for each), `label` (the text alternative) and `read(index)`. */
 
@@ -67,5 +67,5 @@ function chart(title, note, spec) {
     drawn = plot(node, spec, printed ? PRINTED : Math.max(220, node.clientWidth), read);
   });
   endings.push(() => drawn && drawn.destroy());
-  return html("figure", {}, html("h4", {}, title), output, node);
+  return html("figure", {}, html(spec.heading || "h4", {}, title), output, node);
 }
