@@ -24,6 +24,7 @@ from addon.config import Change, ConfigFile, ConfigWatch, render_change
 from addon.masker import Carrier, Masker, Outcome, UnmaskedRequest, pass_through
 from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
+from addon.records.sessions import RunFile, Running
 from addon.request import (
     Message,
     Request,
@@ -34,6 +35,7 @@ from addon.request import (
     is_subscription,
     one_line,
     path_of,
+    session_of,
 )
 from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Run
 from addon.threads import LoopLog, Pool
@@ -69,6 +71,7 @@ class Engine:
         self.recorder = Recorder(self.masker.ledgers, self.log)
         self._reports_changes = reports_changes
         self._watch: ConfigWatch | None = None
+        self._run_file: RunFile | None = None
 
     @property
     def settings(self) -> Settings:
@@ -94,6 +97,18 @@ class Engine:
         if self.config is not None:
             self._watch = ConfigWatch(self.config, functools.partial(self._note, self.config))
 
+    def announce(self, page: str | None = None) -> None:
+        """Let others see that this process runs, and where its page is, until it is closed."""
+        if self._run_file is not None:
+            return
+        name, tag = self.run
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        running = Running(name, began, self.recorder.sessions.writer, page, tag)
+        try:
+            self._run_file = RunFile(state_folder(), running)
+        except (OSError, RuntimeError) as error:
+            self.log.log(logging.WARNING, f"obsmask page will not find this proxy: {error}")
+
     def open(
         self, request: Request, match: Match, *, replay: bool = False, answers_masked: bool = True
     ) -> "Exchange | None":
@@ -114,6 +129,7 @@ class Engine:
             wire=match.wire,
             purpose=match.purpose,
             client=client_of(request),
+            session=session_of(request),
             subscription=is_subscription(request),
             account=digest_account(request),
             settings=settings,
@@ -133,6 +149,8 @@ class Engine:
         self.pool.close()
         self.masker.close()
         self.recorder.close()
+        if self._run_file is not None:
+            self._run_file.close()
 
     def _note(self, config: ConfigFile, change: Change) -> None:
         self.recorder.configure(config.settings.metrics, config.advice)

@@ -161,6 +161,19 @@ def client_of(request: Request) -> str | None:
     return printable(product["name"][:_MAX_CLIENT_CHARS]) if product else None
 
 
+_SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
+"""Of claude-code, codex, pi and opencode. A name with an underscore is allowed, if unusual."""
+
+_MAX_SESSION_CHARS = 80
+
+
+def session_of(request: Request) -> str | None:
+    """Return the id that a client gives its session; None if it gives none."""
+    headers = request.headers
+    found = (headers[name].strip() for name in _SESSION_HEADERS if name in headers)
+    return next((printable(each[:_MAX_SESSION_CHARS]) for each in found if each), None)
+
+
 def is_subscription(request: Request) -> bool:
     """Whether a request's credential is a subscription's, by its form or by where it goes."""
     by_place = any(

@@ -43,6 +43,7 @@ class Received:
     subscription: whether its credential is a subscription's.
     account: tells its credential apart from others.
     headers: those that rules ask for, by their names in lower case.
+    session: the id that its client gives the session; None if it gives none.
     settings: those in force; once its model is known, those of the first rule that fits it.
     replay: whether it comes from a recording.
     answers_masked: whether its answer is one to the masked prompt; that of a recording is one to
@@ -62,6 +63,7 @@ class Received:
     replay: bool
     answers_masked: bool
     headers: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None
 
     def choose_settings(self, model: str | None) -> "Received":
         """Return the request with the settings that hold for it, given its model, if known."""
@@ -123,13 +125,15 @@ class Measured:
     """What was measured of a request; `prompt` is None if its tokens were not counted.
 
     `conversation_id` is the digest of its conversation. `repeated` has, for each call of its newest
-    answer that repeats earlier ones, the places of their results.
+    answer that repeats earlier ones, the places of their results. `folder` is the last part of the
+    name of the one that the agent says it works in.
     """
 
     sizes: Sizes
     conversation_id: str
     prompt: Prompt | None
     repeated: tuple[Places, ...] = ()
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

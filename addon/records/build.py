@@ -46,6 +46,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "format": received.wire.name,
         "purpose": received.purpose,
         "client": received.client,
+        "session": received.session,
         "label": received.settings.label or None,
         "subscription": received.subscription,
         "replay": received.replay,
@@ -87,6 +88,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         }
     if measured is not None:
         fields |= {name: getattr(measured.sizes, name) for name in _SIZES}
+        fields["folder"] = measured.folder
         fields["fits_unmasked"] = _fits_unmasked(answered, measured)
         if measured.sizes.request_tokens_before is not None:
             exact = is_exact_for(priced.model if priced else None)

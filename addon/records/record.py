@@ -117,6 +117,16 @@ class RequestRecord(BaseModel):
     client: Annotated[
         str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
     ] = None
+    session: Annotated[
+        str | None, means("The id that the client gives its session, in a header.")
+    ] = None
+    folder: Annotated[
+        str | None,
+        means(
+            "The last part of the name of the folder that the agent says it works in; no other "
+            "part of it is kept."
+        ),
+    ] = None
     label: Annotated[
         str | None, means("The label of the rule whose settings held for the request.")
     ] = None

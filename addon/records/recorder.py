@@ -9,15 +9,18 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.masker import Ledgers
+from addon.places import state_folder
 from addon.records.advice import LeftOut, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
+from addon.records.sessions import SessionLog, find_folder
 from addon.records.tally import Totals
 from addon.records.words import render_line, render_tally
 from addon.request import Message
@@ -83,6 +86,8 @@ class Recorder:
             lambda record: log.log(logging.INFO, render_line(record)),
             lambda record: log.warn(warnings.find(record, self.advice)),
         ]
+        self.sessions = SessionLog(state_folder, log.log, self.find_path)
+        self.sinks.append(self.sessions.add)
         self._counter = TokenCounter(check=check_turn)
         self._worker = Worker("records", problem=_PROBLEM)
         self._pending = self._pending_bytes = 0
@@ -189,6 +194,10 @@ class Recorder:
             release = self._hold(0, records=1)
             self._worker.submit(job).add_done_callback(release)
 
+    def find_path(self) -> Path:
+        """Return where the records go. Raises RuntimeError if the user has no home."""
+        return self._file.path
+
     @property
     def path(self) -> str | None:
         """Where the records go; None if the user has no home."""
@@ -217,6 +226,7 @@ class Recorder:
             self._log.log(
                 logging.WARNING, f"{requests} not recorded: that took too long at the end"
             )
+        self.sessions.close()
         self._file.close()
         self._log.flush()
 
@@ -240,4 +250,5 @@ def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) ->
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),
+        folder=find_folder(rewrite.conversation),
     )

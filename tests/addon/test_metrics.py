@@ -89,6 +89,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "format": "chat",
         "purpose": "answer",
         "client": "agent",
+        "session": None,
+        "folder": None,
         "subscription": False,
         "model": "gpt-4o",
         "stream": False,
