@@ -21,7 +21,14 @@ from http import HTTPStatus
 from time import perf_counter
 
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
-from addon.masker import Carrier, Masker, Outcome, UnmaskedRequest, pass_through
+from addon.masker import (
+    BoundChange,
+    Carrier,
+    Masker,
+    Outcome,
+    UnmaskedRequest,
+    pass_through,
+)
 from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
 from addon.request import (
@@ -29,6 +36,7 @@ from addon.request import (
     Request,
     client_of,
     digest_account,
+    digest_credential,
     is_event_stream,
     is_opened,
     is_subscription,
@@ -51,6 +59,9 @@ _SMALL_BYTES = 100_000
 
 _NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 """Statuses below 500 that say nothing of what was asked."""
+
+
+_DROPPED = "thinking_dropped"
 
 
 class Engine:
@@ -116,6 +127,7 @@ class Engine:
             client=client_of(request),
             subscription=is_subscription(request),
             account=digest_account(request),
+            credential=digest_credential(request),
             settings=settings,
             replay=replay,
             headers={name: headers[name] for name in settings.ruled_headers if name in headers},
@@ -159,6 +171,7 @@ class Exchange:
         self._measuring: Measuring | None = None
         self._history: Exchange | None = None
         self._unmasked: UnmaskedRequest | None = None
+        self._bound: BoundChange | None = None
         self._is_finished = False
 
     @property
@@ -179,7 +192,7 @@ class Exchange:
             return
         hook_us = int((perf_counter() - self._started) * 1_000_000)
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
-        self._unmasked = outcome.unmasked
+        self._unmasked, self._bound = outcome.unmasked, outcome.bound
         self._measure(outcome.rewrite, outcome.original)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
@@ -195,6 +208,23 @@ class Exchange:
         self._history = other
 
     # Its answer.
+
+    def begin_answer(self, status: int) -> None:
+        """Take note of the status of the answer, as soon as this begins.
+
+        It may tell whether the account takes a changed text before bound reasoning.
+        """
+        bound = self._bound
+        if bound is None or not bound.is_try or self._rewritten is None:
+            return
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            self._engine.masker.settle(bound, "takes")
+            self._rewritten = replace(self._rewritten, account="takes")
+        elif status != HTTPStatus.BAD_REQUEST:
+            self._engine.masker.accounts.end_try(bound.account)
+        else:
+            return  # the second request tells
+        self._bound = bound._replace(is_try=False)
 
     def may_stream(self, answer: Message) -> bool:
         """Whether an answer may be a stream: of events, or an array, or lines of JSON.
@@ -224,6 +254,8 @@ class Exchange:
         refusals, unmasked = self._engine.masker.refusals, self._unmasked
         if unmasked is None:
             return None
+        if self._bound is not None and self._bound.is_try:
+            return unmasked.body
         # A request beside the one that was tried first was masked before that was known.
         known = unmasked.conversation
         return unmasked.body if refusals.begin(known) or refusals.goes_unmasked(known) else None
@@ -242,14 +274,23 @@ class Exchange:
             status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT
         ):
             verdict = None  # it says nothing of the request
-        self._engine.masker.refusals.settle(self._unmasked.conversation, verdict)
+        masker, bound, self._bound = self._engine.masker, self._bound, None
+        if bound is None or not bound.is_try:
+            masker.refusals.settle(self._unmasked.conversation, verdict)
+        if bound is not None:
+            if verdict == "accepted":
+                masker.settle(bound, "refuses")
+            elif bound.is_try:
+                masker.accounts.end_try(bound.account, waits=verdict == "refused")
         if not is_success:
             self._rewritten = replace(self._rewritten, resent="refused")
             return
-        hook_us, self._unmasked = self._rewritten.hook_us, None
+        hook_us, tried, self._unmasked = self._rewritten.hook_us, self._rewritten.tried, None
         outcome = await self._mask(carrier)
         if outcome is not None and not self._is_finished:
-            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=hook_us)
+            self._rewritten = replace(
+                outcome.rewritten, resent="accepted", hook_us=hook_us, tried=tried
+            )
             self._measure(outcome.rewrite, outcome.original)
 
     # Its end.
@@ -269,6 +310,9 @@ class Exchange:
         if self._is_finished or self._rewritten is None:
             return
         self._is_finished = True
+        accounts, bound = self._engine.masker.accounts, self._bound
+        if bound is not None and bound.is_try:
+            accounts.end_try(bound.account)
         answered = Answered(
             rewritten=self._rewritten,
             status=status,
@@ -282,7 +326,13 @@ class Exchange:
             self._measuring = recorder.measure(rewrite, original, observed=observed)
             self._unmeasured = None
         measured_history = history._measuring if history else None
-        recorder.finish(answered, self._measuring, measured_history, answer)
+
+        def learn(complete: Answered) -> None:
+            """An account that takes a changed text drops no thinking because of it."""
+            if bound is not None and complete.transformations.get(_DROPPED):
+                accounts.learn(bound.account, "refuses")
+
+        recorder.finish(answered, self._measuring, measured_history, answer, learn)
 
     async def _mask(self, carrier: Carrier) -> Outcome | None:
         """Return what becomes of the carrier's request; None if that failed, which is noted."""

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from cachetools import LRUCache
 
+from addon.accounts import RECOVERING, TRIED_HOST, Account, Accounts, Verdict
 from addon.content import check_elements, check_values
 from addon.memory import Memories, MemoryFiles
 from addon.recall import RecallWriter
@@ -28,6 +29,7 @@ from masking.conversation import Conversation, Request, index_request
 from masking.errors import WireError
 from masking.memory import (
     ConversationContext,
+    Past,
     PrefixState,
     digest_opening,
     estimate_lifetime,
@@ -36,11 +38,12 @@ from masking.memory import (
 from masking.model import Decision
 from masking.prices import find_pricing, fits_window
 from masking.request_cache import RequestCache
-from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.rewrite import Rewrite, Strategies, changes_bound_prefix, rewrite_request
 from masking.window import lay_out, price_boundary
 from masking.wire import Marks, OnHistoryEdit
 
 __all__ = [
+    "BoundChange",
     "Carrier",
     "Ledgers",
     "Masker",
@@ -93,17 +96,32 @@ class UnmaskedRequest(NamedTuple):
     masked: bytes | None = None
 
 
+class BoundChange(NamedTuple):
+    """A masked request whose account may refuse it, as bound reasoning follows what has changed.
+
+    is_try: whether it goes out to find that out; it is then remembered once it was taken.
+    """
+
+    account: Account
+    is_try: bool
+    memories: Memories
+    conversation: Conversation
+    context: ConversationContext
+    past: Past | None
+
+
 class Outcome(NamedTuple):
     """What becomes of a request. Without a `rewrite`, its own bytes go on.
 
     `unmasked` is what may be sent once if the provider refuses the masked request with a 400; None
-    if nothing may.
+    if nothing may. `bound` is None unless bound reasoning follows what has changed.
     """
 
     rewritten: Rewritten
     rewrite: Rewrite | None = None
     original: bytes = b""
     unmasked: UnmaskedRequest | None = None
+    bound: BoundChange | None = None
 
 
 class Masker:
@@ -112,6 +130,7 @@ class Masker:
     def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
         self.ledgers = Ledgers()
         self.refusals = Refusals()
+        self.accounts = Accounts(folder)
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
         self._pool = pool
@@ -138,6 +157,7 @@ class Masker:
         """Write what is remembered to its file, and what is still to be kept for recall."""
         self._memory_files.close()
         self._recall.close()
+        self.accounts.close()
 
     def _mask(
         self, carrier: Carrier, received: Received, memories: Memories | None
@@ -149,6 +169,9 @@ class Masker:
             problem = error.problem if error.path == "body" else str(error)
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
+        if draft.trying is not None:
+            self.accounts.end_try(draft.trying)
+            draft.trying = None
         return Outcome(draft.pass_through(problem))
 
     def _change(
@@ -172,7 +195,10 @@ class Masker:
         if is_unread and draft.binding is not None and not draft.observed:
             return None
 
-        rewrite, opening = self._decide(conversation, draft, draft.priced, memories)
+        can_resend = carrier.wire_body is not None
+        rewrite, opening, bound = self._decide(
+            conversation, draft, draft.priced, memories, can_resend=can_resend
+        )
 
         # Replace its body, unless it is only observed.
         is_changed = rewrite.body is not original
@@ -187,13 +213,20 @@ class Masker:
             carrier.replace(rewrite, received)
             if is_live_answer:
                 self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
+            # A try is always healed. Any other refusal is once in a conversation, if its user has
+            # asked for that, or if the account may have come to refuse what it took.
+            may_heal = bound is not None or (
+                received.settings.schema1.resend_on_400
+                and may_go_unmasked(rewrite, draft.priced.pricing.window)
+            )
             if (
                 (opening is not None and own is not None and is_live_answer)
-                and not self.refusals.is_tried(opening)
-                and may_go_unmasked(rewrite, draft.priced.pricing.window)
+                and may_heal
+                and (draft.trying is not None or not self.refusals.is_tried(opening))
             ):
                 unmasked = UnmaskedRequest(opening, own, carrier.wire_body)
-        return Outcome(draft.rewritten(rewrite, carrier.size), rewrite, original, unmasked)
+        rewritten = draft.rewritten(rewrite, carrier.size)
+        return Outcome(rewritten, rewrite, original, unmasked, bound)
 
     def _decide(
         self,
@@ -201,10 +234,14 @@ class Masker:
         draft: "_Draft",
         priced: Priced,
         memories: Memories | None,
-    ) -> tuple[Rewrite, bytes | None]:
+        *,
+        can_resend: bool,
+    ) -> tuple[Rewrite, bytes | None, BoundChange | None]:
         """Return what becomes of a request, and what its conversation is known by if it is refused.
 
         The latter is None if it is not to be sent unmasked after a refusal.
+
+        can_resend: whether another request can take the place of a refused one.
         """
         received, observed = draft.received, draft.observed
         strategies = received.settings.strategies
@@ -214,21 +251,79 @@ class Masker:
             only = self.ledgers.frozen_results(priced.seed, conversation)
         context = _find_context(draft, priced, conversation, strategies, memories)
         draft.prefix = context and context.state
-        rewrite = rewrite_request(
-            conversation, strategies, prices=priced.prices, only=only, context=context
+        account = self._find_account(draft, conversation) if memories is not None else None
+        draft.account = account and self.accounts.find_verdict(account)
+        rewrite_it = functools.partial(
+            rewrite_request,
+            conversation,
+            strategies,
+            prices=priced.prices,
+            only=only,
+            context=context,
         )
+        rewrite = rewrite_it(takes_changes=draft.account == "takes")
+
+        is_live_answer = received.purpose == "answer" and not (received.replay or observed)
         opening = None
-        if received.settings.schema1.resend_on_400 and not (received.replay or observed):
+        resends = received.settings.schema1.resend_on_400 and not (received.replay or observed)
+        if resends or account is not None:
             opening = received.account + digest_opening(conversation)
-            if self.refusals.goes_unmasked(opening) and may_go_unmasked(
-                rewrite, priced.pricing.window
-            ):
-                rewrite = leave_unmasked(conversation)
-                context = _find_context(draft, priced, conversation, Strategies(), memories)
-                draft.prefix = None
-        if memories is not None and context is not None and received.purpose == "answer":
+        if (
+            (resends and opening is not None)
+            and self.refusals.goes_unmasked(opening)
+            and may_go_unmasked(rewrite, priced.pricing.window)
+        ):
+            rewrite, account = leave_unmasked(conversation), None
+            context = _find_context(draft, priced, conversation, Strategies(), memories)
+            draft.prefix = None
+        if memories is None or context is None:
+            return rewrite, opening, None
+        if received.purpose == "answer":
             memories.keep(context, rewrite.past, observed=observed)
-        return rewrite, opening
+
+        # Where it is not known whether the account takes a changed text before bound reasoning, the
+        # first request at which masking pays goes out to find out, alone. Until it is taken, the
+        # conversation is remembered as one that went out with nothing changed there.
+        bound = None
+        if account is not None and is_live_answer and can_resend:
+            if draft.account == "takes":
+                if changes_bound_prefix(rewrite):
+                    bound = BoundChange(account, False, memories, conversation, context, None)
+            elif draft.account is None:
+                tried = rewrite_it(takes_changes=True)
+                if changes_bound_prefix(tried) and self.accounts.begin_try(account):
+                    draft.trying, rewrite = account, tried
+                    bound = BoundChange(account, True, memories, conversation, context, tried.past)
+        return rewrite, opening, bound
+
+    def _find_account(self, draft: "_Draft", conversation: Conversation) -> Account | None:
+        """Return the account of a request, if what it takes is to be found out.
+
+        None where that does not matter, and for clients that would not recover from a refusal.
+        """
+        received = draft.received
+        is_asked = draft.binding == "may_refuse" and received.settings.schema1.bound_reasoning != (
+            "keep"
+        )
+        is_reached = received.host == TRIED_HOST and received.client in RECOVERING
+        if not (is_asked and is_reached):
+            return None
+        metadata = conversation.body.get("metadata")
+        user = metadata.get("user_id") if isinstance(metadata, dict) else None
+        return self.accounts.identify(
+            received.host,
+            conversation.model or "",
+            received.credential,
+            user if isinstance(user, str) else None,
+        )
+
+    def settle(self, bound: BoundChange, verdict: Verdict) -> None:
+        """Remember what an answer told of an account, and what was masked in its conversation."""
+        self.accounts.learn(bound.account, verdict)
+        if bound.is_try and verdict == "takes":
+            bound.memories.keep(bound.context, bound.past, observed=False)
+        if not bound.is_try and verdict == "refuses":
+            bound.memories.forget(bound.conversation)  # it has gone out with nothing masked
 
 
 def pass_through(carrier: Carrier, received: Received) -> Rewritten:
@@ -245,6 +340,8 @@ class _Draft:
         self.prefix: PrefixState | None = None
         self.binding: OnHistoryEdit | None = None
         self.group: Group | None = None
+        self.account: Verdict | None = None
+        self.trying: Account | None = None
         self.choose_settings(None)
 
     def choose_settings(self, model: str | None) -> None:
@@ -264,6 +361,8 @@ class _Draft:
             passed_through=problem,
             observed=self.observed,
             group=self.group,
+            tried=self.trying is not None,
+            account=self.account,
         )
 
     def rewritten(self, rewrite: Rewrite, bytes_after: int) -> Rewritten:
@@ -312,14 +411,8 @@ def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
 
     `window` is that of the model, in tokens; where it is not known, the request fits.
     """
-    if not fits_window(lay_out(rewrite.conversation).requests[-1].size, window):
-        return False
-    if rewrite.binding is None:
-        return True
-    elements = rewrite.conversation.elements
-    changed = (d.result.element for d in rewrite.decisions if d.replacements)
-    first = min((*rewrite.edits.dropped, *changed), default=len(elements))
-    return not any(element.is_bound for element in elements[first:])
+    fits = fits_window(lay_out(rewrite.conversation).requests[-1].size, window)
+    return fits and not changes_bound_prefix(rewrite)
 
 
 def leave_unmasked(conversation: Conversation) -> Rewrite:

@@ -54,7 +54,10 @@ class Flows:
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Have an answer pass as it comes, with a copy kept, if it may be a stream."""
         exchange, response = self._open.get(flow), flow.response
-        if exchange is None or response is None or response.stream:
+        if exchange is None or response is None:
+            return
+        exchange.begin_answer(response.status_code)
+        if response.stream:
             return
         if self._may_resend(flow, exchange):
             return  # another answer may take the place of this one
