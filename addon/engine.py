@@ -26,7 +26,7 @@ from addon.masker import (
     Carrier,
     Masker,
     Outcome,
-    UnmaskedRequest,
+    SecondRequest,
     pass_through,
 )
 from addon.places import state_folder
@@ -170,7 +170,8 @@ class Exchange:
         self._unmeasured: tuple[Rewrite, bytes] | None = None
         self._measuring: Measuring | None = None
         self._history: Exchange | None = None
-        self._unmasked: UnmaskedRequest | None = None
+        self._second: SecondRequest | None = None
+        self._fallback: Outcome | None = None
         self._bound: BoundChange | None = None
         self._is_finished = False
 
@@ -192,7 +193,8 @@ class Exchange:
             return
         hook_us = int((perf_counter() - self._started) * 1_000_000)
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
-        self._unmasked, self._bound = outcome.unmasked, outcome.bound
+        self._second = outcome.second
+        self._bound, self._fallback = outcome.bound, outcome.fallback
         self._measure(outcome.rewrite, outcome.original)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
@@ -242,23 +244,21 @@ class Exchange:
         sent: the body that the provider got. Nothing is sent again if somebody has changed that
             since: what others take out of it must not come back.
         """
-        unmasked = self._unmasked
+        second = self._second
         is_refusal = status == HTTPStatus.BAD_REQUEST
-        return unmasked is not None and is_refusal and sent is unmasked.masked
+        return second is not None and is_refusal and sent is second.refused
 
-    def begin_second(self) -> bytes | None:
-        """Return the body to send in place of the refused one; None if it is not to be tried.
+    def begin_second(self) -> SecondRequest | None:
+        """Return what to send in place of the refused request; None if nothing is to be tried.
 
-        It is as on the wire. Whoever sends it calls `end_second`.
+        Whoever sends it calls `end_second`.
         """
-        refusals, unmasked = self._engine.masker.refusals, self._unmasked
-        if unmasked is None:
-            return None
-        if self._bound is not None and self._bound.is_try:
-            return unmasked.body
+        refusals, second = self._engine.masker.refusals, self._second
+        if second is None or (self._bound is not None and self._bound.is_try):
+            return second
         # A request beside the one that was tried first was masked before that was known.
-        known = unmasked.conversation
-        return unmasked.body if refusals.begin(known) or refusals.goes_unmasked(known) else None
+        known = second.conversation
+        return second if refusals.begin(known) or refusals.goes_unmasked(known) else None
 
     async def end_second(self, status: int | None, carrier: Carrier) -> None:
         """Take note of the second answer's status, None if none came.
@@ -266,7 +266,7 @@ class Exchange:
         If the provider took the request, `carrier` has it as it was taken: so it is recorded.
         Raises no Exception.
         """
-        if self._unmasked is None or self._rewritten is None:
+        if self._second is None or self._rewritten is None:
             return
         is_success = status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         verdict: Resent | None = "accepted" if is_success else "refused"
@@ -274,23 +274,38 @@ class Exchange:
             status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT
         ):
             verdict = None  # it says nothing of the request
-        masker, bound, self._bound = self._engine.masker, self._bound, None
-        if bound is None or not bound.is_try:
-            masker.refusals.settle(self._unmasked.conversation, verdict)
-        if bound is not None:
-            if verdict == "accepted":
-                masker.settle(bound, "refuses")
-            elif bound.is_try:
-                masker.accounts.end_try(bound.account, waits=verdict == "refused")
+        masker, bound, fallback = self._engine.masker, self._bound, self._fallback
+        conversation, self._second, self._bound = self._second.conversation, None, None
+        before = self._rewritten
         if not is_success:
-            self._rewritten = replace(self._rewritten, resent="refused")
+            self._rewritten = replace(before, resent="refused")
+            if bound is None or not bound.is_try:
+                masker.refusals.settle(conversation, verdict)
+            else:
+                masker.accounts.end_try(bound.account, waits=verdict == "refused")
             return
-        hook_us, tried, self._unmasked = self._rewritten.hook_us, self._rewritten.tried, None
+
+        # It was refused for what had changed before reasoning, so the account refuses that. What
+        # was taken is known.
+        if bound is not None and fallback is not None:
+            masker.settle(bound, "refuses")
+            masker.refusals.settle(conversation, None)
+            self._rewritten = replace(
+                fallback.rewritten,
+                resent="accepted",
+                hook_us=before.hook_us,
+                tried=before.tried,
+                account="refuses",
+            )
+            if fallback.rewrite is not None:
+                carrier.mark(fallback.rewrite.decisions)
+                self._measure(fallback.rewrite, fallback.original)
+            return
+
+        masker.refusals.settle(conversation, verdict)
         outcome = await self._mask(carrier)
         if outcome is not None and not self._is_finished:
-            self._rewritten = replace(
-                outcome.rewritten, resent="accepted", hook_us=hook_us, tried=tried
-            )
+            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=before.hook_us)
             self._measure(outcome.rewrite, outcome.original)
 
     # Its end.

@@ -50,7 +50,7 @@ __all__ = [
     "Outcome",
     "Pricer",
     "Refusals",
-    "UnmaskedRequest",
+    "SecondRequest",
     "pass_through",
 ]
 
@@ -85,21 +85,26 @@ class Carrier(Protocol):
         """Send the body of a rewrite in place of the client's, which a recording keeps."""
 
 
-class UnmaskedRequest(NamedTuple):
-    """A masked request as its client sent it; bodies are as on the wire.
+class SecondRequest(NamedTuple):
+    """What may be sent once if the provider refuses a masked request; bodies are as on the wire.
 
-    `conversation` tells its conversation apart. `masked` is the body that was sent.
+    `conversation` tells its conversation apart. `refused` is the body that was sent, `body` the one
+    to send in its place. `is_own` says whether that is the client's own.
     """
 
     conversation: bytes
+    refused: bytes | None
     body: bytes
-    masked: bytes | None = None
+    is_own: bool = True
 
 
 class BoundChange(NamedTuple):
     """A masked request whose account may refuse it, as bound reasoning follows what has changed.
 
     is_try: whether it goes out to find that out; it is then remembered once it was taken.
+    past: what is remembered then.
+    fallback: the request with nothing new masked before reasoning, as it would else have gone out:
+        not its own bytes where results were masked before there was any reasoning.
     """
 
     account: Account
@@ -108,20 +113,24 @@ class BoundChange(NamedTuple):
     conversation: Conversation
     context: ConversationContext
     past: Past | None
+    fallback: Rewrite
 
 
 class Outcome(NamedTuple):
     """What becomes of a request. Without a `rewrite`, its own bytes go on.
 
-    `unmasked` is what may be sent once if the provider refuses the masked request with a 400; None
-    if nothing may. `bound` is None unless bound reasoning follows what has changed.
+    second: what may be sent once if the provider refuses the masked request with a 400; None if
+        nothing may.
+    bound: None unless bound reasoning follows what has changed.
+    fallback: what becomes of the request where the second one is that of `bound`.
     """
 
     rewritten: Rewritten
     rewrite: Rewrite | None = None
     original: bytes = b""
-    unmasked: UnmaskedRequest | None = None
+    second: SecondRequest | None = None
     bound: BoundChange | None = None
+    fallback: "Outcome | None" = None
 
 
 class Masker:
@@ -206,10 +215,17 @@ class Masker:
             bytes_after = carrier.measure(rewrite.body) if is_changed else carrier.size
             return Outcome(draft.rewritten(rewrite, bytes_after), rewrite, original)
         carrier.mark(rewrite.decisions)
-        unmasked = None
+        second, fallback = None, None
         if is_changed:
             received, own = draft.received, carrier.wire_body
             is_live_answer = received.purpose == "answer" and not received.replay
+            instead = own
+            if bound is not None:
+                if bound.fallback.body is not original:
+                    carrier.replace(bound.fallback, received)
+                    instead = carrier.wire_body
+                rewritten = draft.rewritten(bound.fallback, carrier.size)
+                fallback = Outcome(rewritten, bound.fallback, original)
             carrier.replace(rewrite, received)
             if is_live_answer:
                 self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
@@ -220,13 +236,13 @@ class Masker:
                 and may_go_unmasked(rewrite, draft.priced.pricing.window)
             )
             if (
-                (opening is not None and own is not None and is_live_answer)
+                (opening is not None and instead is not None and is_live_answer)
                 and may_heal
                 and (draft.trying is not None or not self.refusals.is_tried(opening))
             ):
-                unmasked = UnmaskedRequest(opening, own, carrier.wire_body)
+                second = SecondRequest(opening, carrier.wire_body, instead, instead is own)
         rewritten = draft.rewritten(rewrite, carrier.size)
-        return Outcome(rewritten, rewrite, original, unmasked, bound)
+        return Outcome(rewritten, rewrite, original, second, bound, fallback)
 
     def _decide(
         self,
@@ -286,14 +302,20 @@ class Masker:
         # conversation is remembered as one that went out with nothing changed there.
         bound = None
         if account is not None and is_live_answer and can_resend:
+            known = memories, conversation, context
             if draft.account == "takes":
+                # No more than was masked already may heal the refusal of a move: of the first one
+                # that the account refuses, as a rule.
                 if changes_bound_prefix(rewrite):
-                    bound = BoundChange(account, False, memories, conversation, context, None)
+                    whole = rewrite_it(takes_changes=False)
+                    if whole.masked != rewrite.masked:
+                        bound = BoundChange(account, False, *known, rewrite.past, whole)
             elif draft.account is None:
                 tried = rewrite_it(takes_changes=True)
                 if changes_bound_prefix(tried) and self.accounts.begin_try(account):
-                    draft.trying, rewrite = account, tried
-                    bound = BoundChange(account, True, memories, conversation, context, tried.past)
+                    draft.trying = account
+                    bound = BoundChange(account, True, *known, tried.past, rewrite)
+                    rewrite = tried
         return rewrite, opening, bound
 
     def _find_account(self, draft: "_Draft", conversation: Conversation) -> Account | None:
@@ -323,7 +345,8 @@ class Masker:
         if bound.is_try and verdict == "takes":
             bound.memories.keep(bound.context, bound.past, observed=False)
         if not bound.is_try and verdict == "refuses":
-            bound.memories.forget(bound.conversation)  # it has gone out with nothing masked
+            bound.memories.forget(bound.conversation)  # what it remembers was not taken
+            bound.memories.keep(bound.context, bound.fallback.past, observed=False)
 
 
 def pass_through(carrier: Carrier, received: Received) -> Rewritten:

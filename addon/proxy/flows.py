@@ -69,8 +69,8 @@ class Flows:
         exchange = self._open.get(flow)
         if exchange is None:
             return
-        if self._may_resend(flow, exchange) and (body := exchange.begin_second()) is not None:
-            status = await self._second_tries.send(flow, body)
+        if self._may_resend(flow, exchange) and (second := exchange.begin_second()) is not None:
+            status = await self._second_tries.send(flow, second.body, is_own=second.is_own)
             await exchange.end_second(status, HttpCarrier(flow))
         self._finish(flow)
 

@@ -149,9 +149,9 @@ class RequestRecord(BaseModel):
     resent: Annotated[
         Resent | None,
         means(
-            "What came of sending the request as the agent wrote it, after a 400 to the masked "
-            "one; `refused` also where no answer came. What it says of masking is then true of "
-            "the one that was taken."
+            "What came of sending the request once more, after a 400 to the masked one: as the "
+            "agent wrote it, or masked as before; `refused` also where no answer came. What the "
+            "record says of masking is then true of the one that was taken."
         ),
     ] = None
     replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
