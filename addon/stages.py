@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from addon.accounts import Verdict
 from masking.accounting import Places, Prompt, Sizes
 from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
@@ -42,6 +43,7 @@ class Received:
     client: the program that sent it; None if it does not say.
     subscription: whether its credential is a subscription's.
     account: tells its credential apart from others.
+    credential: the same for good; a digest of the credential itself.
     headers: those that rules ask for, by their names in lower case.
     session: the id that its client gives the session; None if it gives none.
     settings: those in force; once its model is known, those of the first rule that fits it.
@@ -64,6 +66,8 @@ class Received:
     answers_masked: bool
     headers: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None
+||||||| d3bb00a
+    credential: bytes = b""
 
     def choose_settings(self, model: str | None) -> "Received":
         """Return the request with the settings that hold for it, given its model, if known."""
@@ -103,6 +107,8 @@ class Rewritten:
     group: the group of its conversation, where there is a hold-out; None if it is masked.
     hook_us: the microseconds that it waited for the addon.
     resent: what came of sending it whole once it was refused masked; None if it was sent once.
+    tried: whether it went out masked to find out whether its account takes that.
+    account: what is known of that, where it matters and is known.
     """
 
     received: Received
@@ -118,6 +124,8 @@ class Rewritten:
     group: Group | None = None
     hook_us: int | None = None
     resent: Resent | None = None
+    tried: bool = False
+    account: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +150,7 @@ class Answered:
 
     `measured` is None if it could not be read, `conversation_id` if its history is not known,
     `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.
+    `transformations` counts what the provider says it changed about the request, by its kind.
     """
 
     rewritten: Rewritten
@@ -151,12 +160,23 @@ class Answered:
     error: Interruption | None = None
     usage: Usage | None = None
     first_chunk_seconds: float | None = None
+    transformations: Mapping[str, int] = field(default_factory=dict)
 
     def complete(
-        self, measured: Measured | None, conversation_id: str | None, usage: Usage | None
+        self,
+        measured: Measured | None,
+        conversation_id: str | None,
+        usage: Usage | None,
+        transformations: Mapping[str, int],
     ) -> "Answered":
         """Return the request with what was measured of it, and read of its answer."""
-        return replace(self, measured=measured, conversation_id=conversation_id, usage=usage)
+        return replace(
+            self,
+            measured=measured,
+            conversation_id=conversation_id,
+            usage=usage,
+            transformations=transformations,
+        )
 
     @property
     def was_taken(self) -> bool:

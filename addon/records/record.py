@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
+from addon.accounts import Verdict
 from addon.stages import Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
@@ -78,6 +79,13 @@ def _read_reasons(row: object) -> object:
         return row
     runs = _OLD_RUN.findall(row)
     return tuple((int(count or 1), _OLD_LETTERS.get(letter, letter)) for count, letter in runs)
+
+
+Bound = OnHistoryEdit | Literal["account"]
+"""What the provider does once a text before reasoning has changed.
+
+"account": it refuses the request, as this account has found out.
+"""
 
 
 class RequestRecord(BaseModel):
@@ -151,9 +159,9 @@ class RequestRecord(BaseModel):
     resent: Annotated[
         Resent | None,
         means(
-            "What came of sending the request as the agent wrote it, after a 400 to the masked "
-            "one; `refused` also where no answer came. What it says of masking is then true of "
-            "the one that was taken."
+            "What came of sending the request once more, after a 400 to the masked one: as the "
+            "agent wrote it, or masked as before; `refused` also where no answer came. What the "
+            "record says of masking is then true of the one that was taken."
         ),
     ] = None
     replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
@@ -168,8 +176,18 @@ class RequestRecord(BaseModel):
         OnHistoryEdit | None,
         means(
             "What the provider does with the model's reasoning once a text before it has changed; "
-            "null if that changes nothing."
+            "`may_refuse` where that depends on the account. Null if that changes nothing."
         ),
+    ] = None
+    account: Annotated[
+        Verdict | None,
+        means(
+            "Where that depends on the account: whether this one `takes` or `refuses` such a "
+            "request; null if that is not known."
+        ),
+    ] = None
+    tried: Annotated[
+        bool | None, means("Whether the request was masked to find that out; null if not.")
     ] = None
     cache_read_ratio: Annotated[
         Amount,
@@ -213,6 +231,13 @@ class RequestRecord(BaseModel):
     ] = None
     status: Annotated[Count | None, means("The status of the answer.")] = None
     error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
+    input_transformations: Annotated[
+        Mapping[str, Count] | None,
+        means(
+            "What the provider says that it changed about the request, counted by kind, such as "
+            "`thinking_dropped`."
+        ),
+    ] = None
     messages: Annotated[Count | None, means("Messages.")] = None
     tool_turns: Annotated[Count | None, means("Tool turns.")] = None
     tool_results: Annotated[Count | None, means("Tool results.")] = None
@@ -415,6 +440,13 @@ class RequestRecord(BaseModel):
     def failed(self) -> bool:
         """Whether the provider failed, by its answer or by the lack of one."""
         return self.error == "provider failed" or (self.status or 0) >= 400
+
+    @property
+    def bound(self) -> Bound | None:
+        """Why results stay that reasoning is bound to; None where nothing is, or nobody minds."""
+        if self.binding != "may_refuse" or self.account is None:
+            return self.binding
+        return "account" if self.account == "refuses" else None
 
     @property
     def outgrew(self) -> bool:

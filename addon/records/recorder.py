@@ -39,7 +39,7 @@ from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base
-from masking.wire import read_usage
+from masking.wire import count_transformations, read_usage
 
 logger = logging.getLogger("observation_masking")
 
@@ -146,12 +146,14 @@ class Recorder:
         measuring: Measuring | None = None,
         history: Measuring | None = None,
         answer: Message | None = None,
+        learn: Callable[[Answered], object] = lambda _: None,
     ) -> None:
         """Record a request that has come to its end, unless too many wait for that.
 
         answered: without what is measured, and without the usage.
         history: of the request that holds the history of the conversation, if it is another.
-        answer: is decoded and read for its usage.
+        answer: is decoded, and read for its usage and for what it says of the request.
+        learn: is called with the request, complete, before it is recorded.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
@@ -164,12 +166,15 @@ class Recorder:
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
-            usage = None
+            usage, transformations = None, {}
             try:
-                usage = read_usage(read_answer(answer) or b"") if answer else None
+                if answer and (body := read_answer(answer)):
+                    usage, transformations = read_usage(body), count_transformations(body)
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
-            complete = answered.complete(measured, whole.conversation_id if whole else None, usage)
+            conversation_id = whole.conversation_id if whole else None
+            complete = answered.complete(measured, conversation_id, usage, transformations)
+            learn(complete)
             record = make_record(complete, self._ledgers.enter(complete))
             for sink in self.sinks:
                 try:

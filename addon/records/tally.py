@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import NamedTuple
 
-from addon.records.record import RequestRecord
+from addon.records.record import Bound, RequestRecord
 from addon.stages import Resent
 from masking.accounting import NO_MARGIN, Margin, is_about_nothing, read_margin
-from masking.wire import OnHistoryEdit, is_plausible
+from masking.wire import is_plausible
 
 # What was observed only: as it was sent, and as if it had been masked
 
@@ -303,7 +303,7 @@ class Tally:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     resent: Counter[Resent] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
-    passed_bound: Counter[tuple[str, OnHistoryEdit]] = field(default_factory=Counter)
+    passed_bound: Counter[tuple[str, Bound]] = field(default_factory=Counter)
     results: int = 0
     masked: int = 0
     images: int = 0
@@ -313,7 +313,7 @@ class Tally:
     kept: Counter[str] = field(default_factory=Counter)
     summaries: int = 0
     rereads: int = 0
-    bound: Counter[OnHistoryEdit] = field(default_factory=Counter)
+    bound: Counter[Bound] = field(default_factory=Counter)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
@@ -358,8 +358,8 @@ class Tally:
         if record.passed_through is not None:
             why = _PLACE.sub("[]", record.passed_through)
             self.passed_through[why] += 1
-            if record.binding is not None:
-                self.passed_bound[why, record.binding] += 1
+            if record.bound is not None:
+                self.passed_bound[why, record.bound] += 1
             return
         self._add_results(record)
         self._add_sizes(record)
@@ -416,8 +416,8 @@ class Tally:
         self.rereads += record.rereads or 0
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
-        if record.binding is not None and (record.kept or {}).get("bound"):
-            self.bound[record.binding] += 1
+        if record.bound is not None and (record.kept or {}).get("bound"):
+            self.bound[record.bound] += 1
         self.redaction.add(record)
         if record.reduction_stage is not None:
             self.reductions[record.reduction_stage] += 1

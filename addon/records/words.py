@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from addon.config_commands import Advice
 from addon.passed import Passed, name_of
-from addon.records.record import RequestRecord
+from addon.records.record import Bound, RequestRecord
 from addon.records.tally import (
     LEAST_COMPARED,
     Bills,
@@ -27,7 +27,6 @@ from addon.records.tally import (
 from addon.request import one_line
 from masking.accounting import is_about_nothing
 from masking.model import REASONS
-from masking.wire import OnHistoryEdit
 
 # Amounts of money
 
@@ -503,8 +502,16 @@ class WhyUnmasked(NamedTuple):
 
 
 _DROPS = {"schema1.bound_reasoning": "drop"}
-BOUND: Mapping[OnHistoryEdit, WhyUnmasked] = {
+BOUND: Mapping[Bound, WhyUnmasked] = {
     "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it"),
+    "may_refuse": WhyUnmasked(
+        "the model binds its reasoning, and nobody has tried yet whether this account lets "
+        "older results be masked all the same"
+    ),
+    "account": WhyUnmasked(
+        "the model binds its reasoning, and this account refuses requests whose older results are "
+        "masked"
+    ),
     "drops": WhyUnmasked("the model would lose its reasoning", Advice().set(_DROPS)),
 }
 """By what the provider does with reasoning once a text before it has changed."""

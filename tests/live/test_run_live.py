@@ -476,9 +476,9 @@ BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
         (("--as-it-is",), {}, None, None),
         (
             (),
-            {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+            {"ANTHROPIC_MODEL": "claude-fable-5-2"},
             None,
-            "claude-code is unchanged: claude-opus-5-5 binds its reasoning to what precedes it",
+            "claude-code is unchanged: claude-fable-5-2 binds its reasoning to what precedes it",
         ),
     ],
     ids=["no option", "quiet", "as it is", "a model that binds"],

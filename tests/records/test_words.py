@@ -670,6 +670,20 @@ SIGNED = {"passed_through": "signed (cch)"}
             None,
             id="reasoning that no setting gives up",
         ),
+        pytest.param(
+            [WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}],
+            "the model binds its reasoning, and nobody has tried yet whether this account lets "
+            "older results be masked all the same",
+            None,
+            id="reasoning that was not tried",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 1}}],
+            "the model binds its reasoning, and this account refuses requests whose older results "
+            "are masked",
+            None,
+            id="reasoning of an account that refuses",
+        ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(
             [{"masking": "observed"}], "masking is only observed", None, id="all is observed"

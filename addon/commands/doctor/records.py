@@ -33,7 +33,9 @@ def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
 def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield the models whose sessions must not go on without the proxy."""
     bound = Counter(
-        (each.host, each.model) for each in records if each.binding == "refuses" and each.masked
+        (each.host, each.model)
+        for each in records
+        if each.bound in ("refuses", "may_refuse", "account") and each.masked
     )
     for host, model in bound:
         yield note(
