@@ -296,7 +296,9 @@ class Effect(NamedTuple):
     @property
     def low(self) -> float:
         """The least difference that agrees with the conversations."""
-        return self._as_difference(self.log_difference - self.critical * self.standard_error)
+        low = self._as_difference(self.log_difference - self.critical * self.standard_error)
+        # The masked ones cannot have fewer than none.
+        return max(low, -self.typical_held_out) if self.measure.is_count else low
 
     @property
     def high(self) -> float:
@@ -315,6 +317,10 @@ class Effect(NamedTuple):
         if not self.measure.is_count:
             return expm1(logarithm)
         return exp(self.log_masked - self.log_difference) * expm1(logarithm)
+
+
+_ROUNDING = 1e-12
+"""What is left by rounding is less, in parts of what it is left of."""
 
 
 def find_critical(size: float, freedom: int, error: float) -> float:
@@ -344,7 +350,7 @@ def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
 
     # Least squares in closed form: each kind's difference, weighed by the conversations that it
     # rests on.
-    size = weighed = squares = total = 0.0
+    size = weighed = squares = scale = total = 0.0
     masked = held_out = kinds = 0
     for of_masked, of_held_out in groups.values():
         if not (of_masked and of_held_out):
@@ -355,6 +361,7 @@ def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
         weighed += weight * (mean - other)
         squares += sum((value - mean) ** 2 for value in of_masked) + weight * (mean - other) ** 2
         squares += sum((value - other) ** 2 for value in of_held_out)
+        scale += sum(value**2 for value in (*of_masked, *of_held_out))
         total += sum(of_masked)
         masked, held_out, kinds = masked + len(of_masked), held_out + len(of_held_out), kinds + 1
     if not kinds:
@@ -363,7 +370,7 @@ def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
     freedom = masked + held_out - kinds - 1
     is_enough = min(masked, held_out) >= LEAST and freedom > 0
     residual = max(0.0, squares - size * difference**2)
-    if residual <= 1e-12 * squares:  # what rounding leaves where all are the same
+    if residual <= max(_ROUNDING * squares, _ROUNDING**2 * scale):
         residual = 0.0
     return Effect(
         measure,
@@ -394,6 +401,9 @@ SEEN = 0.5
 """It can tell if it would have seen a rise in requests by so much."""
 
 
+Kind = Literal["harm", "none seen", "cannot tell"]
+
+
 class Verdict(NamedTuple):
     """What both groups say about harm.
 
@@ -401,7 +411,7 @@ class Verdict(NamedTuple):
     needed: how many held-out ones it takes, about, to see a rise in requests by half.
     """
 
-    kind: Literal["harm", "none seen", "cannot tell"]
+    kind: Kind
     masked: int
     held_out: int
     effects: tuple[Effect, ...]
@@ -425,7 +435,7 @@ def judge(table: Iterable[Figures], left_out: LeftOut = _NONE_LEFT_OUT) -> Verdi
     verdict = Verdict("cannot tell", masked, held_out, effects, 0, left_out)
     requests = verdict.requests
     if any(each.direction > 0 for each in effects):
-        kind: Literal["harm", "none seen", "cannot tell"] = "harm"
+        kind: Kind = "harm"
     elif requests and requests.detectable <= SEEN:
         kind = "none seen"
     else:
@@ -433,8 +443,8 @@ def judge(table: Iterable[Figures], left_out: LeftOut = _NONE_LEFT_OUT) -> Verdi
     return verdict._replace(kind=kind, needed=count_needed(masked, held_out, requests))
 
 
-_USUAL_SHARE = 0.2
-"""The part of the conversations that is held out, where that is not known yet."""
+_USUAL_SHARE, _USUAL_COUNT = 0.2, 10
+"""The part of the conversations that is held out, and how many it takes to know better."""
 
 
 def count_needed(
@@ -444,7 +454,7 @@ def count_needed(
 
     They vary as those of `requests`, or by `SPREAD`; the groups keep their proportion.
     """
-    share = held_out / (masked + held_out) if masked and held_out else _USUAL_SHARE
+    share = (held_out + _USUAL_SHARE * _USUAL_COUNT) / (masked + held_out + _USUAL_COUNT)
     size_of_each = 1 - share  # what a conversation held out adds to the size of the comparison
     spread = SPREAD
     if requests is not None:
@@ -465,12 +475,12 @@ def _round_up(count: float) -> int:
 
 
 _HARMS: Mapping[str, str] = {
-    "requests": "took {} requests",
-    "failures": "had {} failed requests",
-    "re-reads": "made {} re-reads",
-    "output tokens": "took {} output tokens",
-    "dollars": "cost {}",
-    "cost in input tokens": "cost {}",
+    "requests": "took {} more requests ({})",
+    "failures": "had {} more failed requests ({})",
+    "re-reads": "repeated {} more calls whose results were masked ({})",
+    "output tokens": "wrote {} more output tokens ({})",
+    "dollars": "cost {} more ({})",
+    "cost in input tokens": "cost {} more ({})",
 }
 
 
@@ -478,42 +488,45 @@ def render_verdict(verdict: Verdict) -> str:
     """Return the verdict in a sentence, to follow `Harm:`."""
     held_out = f"{verdict.held_out:,} held-out conversation{'' if verdict.held_out == 1 else 's'}"
     if verdict.kind == "harm":
-        harms = [
-            _HARMS[each.measure.name].format(_render_more(each))
-            for each in verdict.effects
-            if each.direction > 0
-        ]
-        return f"masked conversations {', '.join(harms)}"
+        harms = [_render_harm(each) for each in verdict.effects if each.direction > 0]
+        return f"masked conversations {' and '.join(harms)}"
     requests = verdict.requests
     if requests is None:
         return (
             f"cannot tell yet: {held_out} so far; it takes about {verdict.needed:,} to see "
             "requests rise by half"
         )
-    rise = _render_share(requests.detectable)
+    rise = _render_rise(requests.detectable)
     if verdict.kind == "none seen":
         return (
             f"none seen in {verdict.masked:,} masked and {held_out}; would have seen requests "
-            f"rise by {rise}"
+            f"rise {rise}"
         )
     return (
-        f"cannot tell yet: {held_out} would only show requests rising by {rise}; it takes about "
+        f"cannot tell yet: {held_out} would only show requests rising {rise}; it takes about "
         f"{verdict.needed:,} to see them rise by half"
     )
 
 
-def _render_more(effect: Effect) -> str:
-    """Return a certain rise: `18% more (5% to 34%)`, `0.70 more (0.10 to 1.60)`."""
+def _render_harm(effect: Effect) -> str:
+    """Return a certain rise: `took 18% more requests (5% to 34%)`."""
+    numbers = effect.difference, effect.low, effect.high
     form = _render_number if effect.measure.is_count else _render_share
-    return f"{form(effect.difference)} more ({form(effect.low)} to {form(effect.high)})"
+    rise, low, high = map(form, numbers)
+    return _HARMS[effect.measure.name].format(rise, f"{low} to {high}")
 
 
 def _render_share(share: float) -> str:
-    return f"{100 * share:,.0f}%"
+    return f"{round(100 * share):,}%"
 
 
 def _render_number(number: float) -> str:
     return f"{number:,.2f}"
+
+
+def _render_rise(share: float) -> str:
+    """Return `by 44%`, `4.6-fold`."""
+    return f"by {_render_share(share)}" if share < 1 else f"{1 + share:,.1f}-fold"
 
 
 class ShownEffect(NamedTuple):
@@ -550,20 +563,20 @@ def _render_interval(effect: Effect) -> str:
     """Return the difference: `+18% (+5% to +34%), more than chance`."""
     if effect.critical == inf:
         return ""
-    if not effect.has_interval:
-        return "none in either" if effect.measure.is_count else "all the same"
+    if not effect.has_interval:  # no conversation differs from the others of its group
+        return "" if effect.log_difference else "all the same"
     numbers = effect.difference, effect.low, effect.high
     if effect.measure.is_count:
         shown = [f"{number:+,.2f}" for number in numbers]
     else:
-        shown = [f"{100 * number:+,.0f}%" for number in numbers]
+        shown = [f"{round(100 * number):+,}%" for number in numbers]
     certain = ", more than chance" if effect.direction else ""
     return f"{shown[0]} ({shown[1]} to {shown[2]}){certain}"
 
 
 NOTE = (
-    "Typical conversations (geometric means), from where masking began, or would have. The ranges "
-    f"hold {CONFIDENCE:.0%} of the time, all of them together, however often you look."
+    "a typical conversation (geometric mean), from where masking began or would have; "
+    f"{CONFIDENCE:.0%} sure, for all ranges together and however often you look"
 )
 
 _WHY_LEFT_OUT: Mapping[str, str] = {
