@@ -18,7 +18,9 @@ Online Controlled Experiments, chapter 20).
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import ceil, exp, expm1, floor, inf, log, log1p, log10, sqrt
+from http import HTTPStatus
+from math import ceil, exp, expm1, floor, fsum, inf, log, log1p, log10, sqrt
+from operator import mul
 from typing import Literal, NamedTuple
 
 from addon.records.record import RequestRecord
@@ -37,11 +39,22 @@ That it is over would be no sound rule, as masking may be why one is not.
 """
 
 
+_NOT_FOR_CONTENT = (
+    *(HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.FORBIDDEN),
+    *(HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
+)
+"""Statuses between 400 and 500 that say nothing of what was in the request."""
+
+
 @dataclass(slots=True)
 class Figures:
     """What a conversation came to, from the request on at which masking began, or would have begun.
 
     began: when that was; None if the time is not known.
+    tokens_at_start: how long that request was, before masking; None if it was not counted.
+    refusals: requests that the provider refused for what was in them, also if it then took them
+        unmasked.
+    failures: requests that failed otherwise, as a provider that is overloaded fails.
     rereads: calls that repeat one whose result was masked, or would have been.
     output_tokens: as the provider counted them; None if it never did.
     dollars, input_tokens: what the prompts cost that were sent; None if that is not known.
@@ -50,7 +63,9 @@ class Figures:
     is_held_out: bool
     alike: Alike
     began: datetime | None = None
+    tokens_at_start: int | None = None
     requests: int = 0
+    refusals: int = 0
     failures: int = 0
     rereads: int = 0
     output_tokens: int | None = None
@@ -58,11 +73,15 @@ class Figures:
     input_tokens: float | None = None
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request. One that was refused masked, and then sent whole, failed, too."""
+        """Count a request."""
         self.rereads += record.rereads or 0
         record = as_sent(record)
         self.requests += 1
-        self.failures += record.failed or record.resent is not None
+        status = record.status or 0
+        if record.resent is not None or (400 <= status < 500 and status not in _NOT_FOR_CONTENT):
+            self.refusals += 1
+        elif record.failed:
+            self.failures += 1
         if record.completion_tokens is not None:
             self.output_tokens = (self.output_tokens or 0) + record.completion_tokens
         if record.cost_tokens_after is not None:  # else the provider did not take it
@@ -134,7 +153,8 @@ class Holdout:
             if not _is_masked(record):
                 return
             alike = digest, record.client, record.model
-            found.figures = Figures(is_held_out, alike, _parse_time(record.time))
+            time, tokens = _parse_time(record.time), record.request_tokens_before
+            found.figures = Figures(is_held_out, alike, time, tokens)
         found.figures.add(record)
 
     def compare(self, now: datetime) -> "Verdict | None":
@@ -183,12 +203,14 @@ def _match(figures: Iterable[Figures]) -> list[Figures]:
 # By how much they differ, and how sure that is
 #
 # Counts and costs of conversations are about log-normal, so their logarithms are compared: by the
-# coefficient of a linear model with one effect of masking and one of each kind of conversation
-# (`Alike`). A count that is often 0 is compared by log(1 + count). The variance is pooled, because
-# without harm it is the same in both groups: one that is estimated from a few conversations held
-# out, none of which had a failure, would be 0. A ratio of means and Welch's test were tried beside
-# it and found harm where there is none up to five times as often as they should;
-# `tests/benchmarks/harm_verdict.py` has the figures of this one.
+# coefficient of masking in a linear model that also has one for each kind of conversation
+# (`Alike`), and one for how long the conversation was when masking began. That length explains a
+# tenth to a third of how requests and costs vary, and masking has no part in it. A count that is
+# often 0 is compared by log(1 + count). The variance is pooled, because without harm it is the same
+# in both groups: one that is estimated from a few conversations held out, none of which had a
+# failure, would be 0. A ratio of means and Welch's test were tried beside it and found harm where
+# there is none up to five times as often as they should; a permutation test of the means hardly
+# ever found any. `tests/benchmarks/harm_verdict.py` has the figures of this one.
 #
 # A user looks every day. So the interval is not Student's, which is true at one look, but the one
 # of Lindon, Ham, Tingley and Bojinov, Anytime-Valid Linear Models (2022, arXiv:2210.08589): with
@@ -235,13 +257,14 @@ class Measure(NamedTuple):
 
 
 REQUESTS = Measure("requests", lambda figures: figures.requests)
-FAILURES = Measure("failures", lambda figures: figures.failures, is_count=True)
+REFUSALS = Measure("refused requests", lambda figures: figures.refusals, is_count=True)
+FAILURES = Measure("failed requests", lambda figures: figures.failures, is_count=True)
 REREADS = Measure("re-reads", lambda figures: figures.rereads, is_count=True)
 OUTPUT = Measure("output tokens", lambda figures: figures.output_tokens)
-DOLLARS = Measure("dollars", lambda figures: figures.dollars)
+DOLLARS = Measure("cost in dollars", lambda figures: figures.dollars)
 INPUT_TOKENS = Measure("cost in input tokens", lambda figures: figures.input_tokens)
 
-_COMPARED = 5
+_COMPARED = 6
 """The measures that are compared at once; each has its share of the error that is allowed."""
 
 _ERROR = (1 - CONFIDENCE) / _COMPARED
@@ -252,7 +275,8 @@ class Effect(NamedTuple):
 
     masked, held_out: how many conversations have it.
     log_masked: the mean of its logarithm in the masked ones; with `is_count` of 1 more.
-    log_difference: by how much that is more than in conversations held out that are alike.
+    log_difference: by how much that is more than in conversations held out that are alike, and
+        were as long when masking began.
     standard_error: of the difference; 0 if all conversations are the same.
     critical: how many of them are beyond chance, at any look; infinite with too few conversations.
     """
@@ -327,7 +351,7 @@ def find_critical(size: float, freedom: int, error: float) -> float:
     """Return how many standard errors are beyond chance at any look; infinite if none are yet.
 
     size: the number of conversations a difference rests on: `1 / (1 / masked + 1 / held_out)`,
-        summed over kinds of conversations.
+        summed over kinds of conversations, less what the length has in common with the side.
     freedom: the degrees of freedom of the residual variance.
     error: the probability that chance goes beyond it at any look.
     """
@@ -341,46 +365,64 @@ def find_critical(size: float, freedom: int, error: float) -> float:
 
 def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
     """Return how a measure differs; None if no kind of conversation has it in both groups."""
-    groups: dict[Alike, tuple[list[float], list[float]]] = {}
+    kinds: dict[Alike, list[tuple[bool, float | None, float]]] = {}
     for figures in table:
         value = measure.read(figures)
         if value is not None and (value > 0 or measure.is_count):
             scaled = log1p(value) if measure.is_count else log(value)
-            groups.setdefault(figures.alike, ([], []))[figures.is_held_out].append(scaled)
-
-    # Least squares in closed form: each kind's difference, weighed by the conversations that it
-    # rests on.
-    size = weighed = squares = scale = total = 0.0
-    masked = held_out = kinds = 0
-    for of_masked, of_held_out in groups.values():
-        if not (of_masked and of_held_out):
-            continue
-        mean, other = (sum(values) / len(values) for values in (of_masked, of_held_out))
-        weight = len(of_masked) * len(of_held_out) / (len(of_masked) + len(of_held_out))
-        size += weight
-        weighed += weight * (mean - other)
-        squares += sum((value - mean) ** 2 for value in of_masked) + weight * (mean - other) ** 2
-        squares += sum((value - other) ** 2 for value in of_held_out)
-        scale += sum(value**2 for value in (*of_masked, *of_held_out))
-        total += sum(of_masked)
-        masked, held_out, kinds = masked + len(of_masked), held_out + len(of_held_out), kinds + 1
-    if not kinds:
+            length = log(figures.tokens_at_start) if figures.tokens_at_start else None
+            row = (not figures.is_held_out, length, scaled)
+            kinds.setdefault(figures.alike, []).append(row)
+    compared = [rows for rows in kinds.values() if len({is_masked for is_masked, _, _ in rows}) > 1]
+    if not compared:
         return None
+
+    # Least squares: each column as what it differs by from its mean in the kind, which takes the
+    # place of a coefficient of each kind. Where the length is not known it is taken for the mean.
+    sides: list[float] = []
+    lengths: list[float] = []
+    values: list[float] = []
+    for rows in compared:
+        known = [length for _, length, _ in rows if length is not None] or [0.0]
+        side_mean = sum(is_masked for is_masked, _, _ in rows) / len(rows)
+        length_mean, value_mean = sum(known) / len(known), sum(row[2] for row in rows) / len(rows)
+        for is_masked, length, value in rows:
+            sides.append(is_masked - side_mean)
+            lengths.append(0.0 if length is None else length - length_mean)
+            values.append(value - value_mean)
+    size, in_common, spread = _dot(sides, sides), _dot(sides, lengths), _dot(lengths, lengths)
+    weighed, by_length, squares = _dot(sides, values), _dot(lengths, values), _dot(values, values)
+    freedom = len(values) - len(compared) - 1
+    explained = 0.0
+    if spread * size - in_common**2 > _ROUNDING * max(1.0, spread) * size:
+        # What the length explains is taken out of the other two columns.
+        size -= in_common**2 / spread
+        weighed -= in_common * by_length / spread
+        explained = by_length**2 / spread
+        freedom -= 1
     difference = weighed / size
-    freedom = masked + held_out - kinds - 1
-    is_enough = min(masked, held_out) >= LEAST and freedom > 0
-    residual = max(0.0, squares - size * difference**2)
+    residual = squares - explained - size * difference**2
+
+    of_masked = [value for rows in compared for is_masked, _, value in rows if is_masked]
+    masked, held_out = len(of_masked), len(values) - len(of_masked)
+    # What rounding leaves where all are the same is no spread.
+    scale = sum(value**2 for rows in compared for _, _, value in rows)
     if residual <= max(_ROUNDING * squares, _ROUNDING**2 * scale):
         residual = 0.0
+    is_enough = min(masked, held_out) >= LEAST and freedom > 0
     return Effect(
         measure,
         masked,
         held_out,
-        total / masked,
+        sum(of_masked) / masked,
         difference,
         sqrt(residual / max(freedom, 1) / size),
         find_critical(size, freedom, _ERROR) if is_enough else inf,
     )
+
+
+def _dot(one: list[float], other: list[float]) -> float:
+    return fsum(map(mul, one, other))
 
 
 def measure_effects(table: Iterable[Figures]) -> list[Effect]:
@@ -390,7 +432,7 @@ def measure_effects(table: Iterable[Figures]) -> list[Effect]:
     """
     table = list(table)
     money = DOLLARS if all(one.dollars is not None for one in table) else INPUT_TOKENS
-    measures = REQUESTS, FAILURES, REREADS, OUTPUT, money
+    measures = REQUESTS, REFUSALS, FAILURES, REREADS, OUTPUT, money
     return [effect for each in measures if (effect := measure_effect(each, table))]
 
 
@@ -476,10 +518,11 @@ def _round_up(count: float) -> int:
 
 _HARMS: Mapping[str, str] = {
     "requests": "took {} more requests ({})",
-    "failures": "had {} more failed requests ({})",
+    "refused requests": "had {} more refused requests ({})",
+    "failed requests": "had {} more failed requests ({})",
     "re-reads": "repeated {} more calls whose results were masked ({})",
     "output tokens": "wrote {} more output tokens ({})",
-    "dollars": "cost {} more ({})",
+    "cost in dollars": "cost {} more ({})",
     "cost in input tokens": "cost {} more ({})",
 }
 

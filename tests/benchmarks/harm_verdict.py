@@ -8,8 +8,9 @@ it then finds. It exits with 1 if it cries wolf more often than it says.
 
 `--runs` is how many comparisons are simulated for each row. The conversations vary as recorded
 conversations of coding agents do once the first result is masked: the logarithm of their requests
-has a standard deviation of 1.2 (1.0 to 1.6 in those), half of them repeat no call, output and cost
-grow with the requests, and faults of the provider come in bursts.
+has a standard deviation of 1.2 (1.0 to 1.6 in those), of which the length at that moment explains a
+tenth (a tenth to four), half of them repeat no call, output and cost grow with the requests, and
+faults of the provider come in bursts.
 """
 
 import argparse
@@ -32,8 +33,8 @@ from addon.records.harm import (
     measure_effect,
 )
 
-MEDIAN_REQUESTS, SPREAD = 28.0, 1.2
-REREADS_PER_REQUEST, FAILURES_PER_REQUEST = 0.045, 0.015
+MEDIAN_REQUESTS, SPREAD, EXPLAINED = 28.0, 1.2, 0.1
+REREADS_PER_REQUEST, FAILURES_PER_REQUEST, REFUSED = 0.045, 0.015, 0.01
 
 
 class Harm(NamedTuple):
@@ -78,8 +79,12 @@ def draw(rng: random.Random, traffic: Traffic, harm: Harm) -> Figures:
     is_held_out = rng.random() < traffic.share
     done = Harm() if is_held_out else harm
     kind = rng.randrange(traffic.kinds)
+    # How long it is when masking begins says a little of how long it will be, as in recorded ones.
+    start = rng.gauss(0, 1)
     length = MEDIAN_REQUESTS * (
-        rng.paretovariate(traffic.tail) if traffic.tail else rng.lognormvariate(0, traffic.spread)
+        rng.paretovariate(traffic.tail)
+        if traffic.tail
+        else exp(traffic.spread * (EXPLAINED**0.5 * start + rng.gauss(0, (1 - EXPLAINED) ** 0.5)))
     )
     if rng.random() < traffic.repeats:
         length *= rng.randint(2, 10)
@@ -87,14 +92,17 @@ def draw(rng: random.Random, traffic: Traffic, harm: Harm) -> Figures:
     requests = max(1, ceil(length - rng.random()))
     output = requests * rng.lognormvariate(log(300), 0.6) * done.output
     # Prompts grow from request to request, to where the agent compacts.
-    prompts = requests * (15_000 + 300 * min(requests, 400)) * rng.lognormvariate(0, 0.5)
+    tokens = round(15_000 * exp(0.5 * start))
+    prompts = requests * (tokens + 300 * min(requests, 400)) * rng.lognormvariate(0, 0.5)
     rate = rng.gammavariate(0.45, REREADS_PER_REQUEST / 0.45) * done.rereads
     faults = rng.gammavariate(0.3, FAILURES_PER_REQUEST / 0.3)
     return Figures(
         is_held_out=is_held_out,
         alike=("", None, str(kind)),
+        tokens_at_start=tokens,
         requests=requests,
-        failures=draw_poisson(rng, requests * faults) + (rng.random() < done.refused),
+        refusals=(rng.random() < REFUSED) + (rng.random() < done.refused),
+        failures=draw_poisson(rng, requests * faults),
         rereads=draw_poisson(rng, requests * rate),
         output_tokens=max(1, round(output)),
         dollars=prompts * 1e-6 * 5**kind,
@@ -117,6 +125,7 @@ def halve(figures: Figures) -> Figures:
     return replace(
         figures,
         requests=ceil(figures.requests / 2),
+        refusals=figures.refusals // 2,
         failures=figures.failures // 2,
         rereads=figures.rereads // 2,
         output_tokens=ceil((figures.output_tokens or 0) / 2),
@@ -146,7 +155,7 @@ def differs_by_two_errors(table: list[Figures]) -> bool:
         return False
     reads: tuple[Callable[[Figures], float], ...] = (
         lambda one: one.requests,
-        lambda one: one.failures,
+        lambda one: one.refusals + one.failures,
         lambda one: one.rereads,
         lambda one: one.output_tokens or 0,
         lambda one: one.dollars or 0.0,

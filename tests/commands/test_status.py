@@ -680,11 +680,12 @@ def test_status_gives_the_verdict_on_harm(
     requests = [*group("m", 12, 30), *group("h", 11, 20, **OUT), *talk("short", 1, masked=0)]
     write_records(records, *requests)
     assert [
-        "masked conversations took 48% more requests (36% to 61%)",
-        "requests: 31.0 masked, 20.9 held out: +48% (+36% to +61%), more than chance",
-        "failures: 0.00 masked, 0.00 held out: all the same",
+        "masked conversations took 48% more requests (36% to 62%)",
+        "requests: 31.0 masked, 20.9 held out: +48% (+36% to +62%), more than chance",
+        "refused requests: 0.00 masked, 0.00 held out: all the same",
+        "failed requests: 0.00 masked, 0.00 held out: all the same",
         "re-reads: 0.00 masked, 0.00 held out: all the same",
-        "dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
+        "cost in dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
         NOTE,
         "not compared: 1 with nothing to mask",
     ] == describe(status(capsys))["Harm"]
@@ -700,10 +701,10 @@ def test_status_says_that_the_conversations_are_too_few(
 ) -> None:
     write_records(records, *talk("a", 3), *talk("c", 6, **OUT))
     assert [
-        "cannot tell yet: 1 held-out conversation so far; it takes about 240 to see requests rise "
+        "cannot tell yet: 1 held-out conversation so far; it takes about 250 to see requests rise "
         "by half"
     ] == describe(status(capsys))["Harm"]
-    assert read_json(capsys)["harm"]["measures"]["failures"]["is_more_than_chance"] is None
+    assert read_json(capsys)["harm"]["measures"]["failed_requests"]["is_more_than_chance"] is None
 
 
 def test_status_says_nothing_where_none_is_held_out(

@@ -176,7 +176,7 @@ def test_conversations_held_out_are_compared_with_the_others() -> None:
     few = describe_view(filled({**A, "masked": 1}, {**B, **OUT, "masked": 1}, C).look())["harm"]
     assert {
         "kind": "cannot tell",
-        "verdict": "Cannot tell yet: 1 held-out conversation so far; it takes about 240 to see "
+        "verdict": "Cannot tell yet: 1 held-out conversation so far; it takes about 250 to see "
         "requests rise by half.",
         "measures": [],
         "note": "Not compared: 1 with nothing to mask.",

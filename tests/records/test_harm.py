@@ -33,7 +33,7 @@ from addon.records.harm import (
     render_left_out,
     render_verdict,
 )
-from tests.benchmarks.harm_verdict import USUAL, Harm, cry_wolf, draw
+from tests.benchmarks.harm_verdict import USUAL, Harm, Traffic, cry_wolf, draw
 from tests.support.made_up_records import bill, record
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -78,7 +78,7 @@ def test_a_conversation_counts_from_where_masking_begins_or_would_have_begun() -
     assert (1, 1, LeftOut(unmasked=2)) == (verdict.masked, verdict.held_out, verdict.left_out)
     assert (4, 9) == typical("requests", verdict)
     assert (20, 90) == typical("output tokens", verdict)
-    assert (4, 18) == typical("dollars", verdict), "the held-out ones cost what was sent"
+    assert (4, 18) == typical("cost in dollars", verdict), "the held-out ones cost what was sent"
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,31 @@ def test_masking_begins_with_any_change(fields: Mapping[str, object]) -> None:
     assert (1, LeftOut()) == (verdict.masked, verdict.left_out)
 
 
-def test_a_request_that_failed_or_was_refused_masked_is_a_failure() -> None:
-    requests = [*talk("a", 2, status=500), *talk("a", 1, resent="accepted"), *talk("a", 4)]
-    assert (3, 0) == typical("failures", look(*requests, *talk("b", 1, **OUT)))
+@pytest.mark.parametrize(
+    ("fields", "refused", "failed"),
+    [
+        ({"status": 400}, 1, 0),
+        ({"status": 413}, 1, 0),
+        ({"resent": "accepted"}, 1, 0),
+        ({"resent": "refused", "status": 400}, 1, 0),
+        ({"status": 401}, 0, 1),
+        ({"status": 429}, 0, 1),
+        ({"status": 529}, 0, 1),
+        ({"error": "provider failed"}, 0, 1),
+        ({"error": "client left"}, 0, 0),
+        ({}, 0, 0),
+    ],
+    ids=str,
+)
+def test_what_is_refused_and_what_fails(
+    fields: Mapping[str, object], refused: int, failed: int
+) -> None:
+    requests = [*talk("a", 2, **fields), *talk("a", 4), *talk("b", 1, **OUT)]
+    verdict = look(*requests)
+    assert ((2 * refused, 0), (2 * failed, 0)) == (
+        typical("refused requests", verdict),
+        typical("failed requests", verdict),
+    )
 
 
 def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_was() -> None:
@@ -161,13 +183,13 @@ def test_without_a_price_the_cost_is_in_input_tokens() -> None:
     unpriced = {"cost_dollars_before": None, "cost_dollars_after": None}
     verdict = look(*talk("a", 3, **unpriced), *talk("c", 6, **OUT))
     assert (None, (3, 12)) == (
-        typical("dollars", verdict),
+        typical("cost in dollars", verdict),
         typical("cost in input tokens", verdict),
     )
     # A request that the provider did not take has no cost, which is not an unknown price.
     untaken = {**unpriced, "cost_tokens_before": None, "cost_tokens_after": None, "status": 500}
     verdict = look(*talk("a", 3), *talk("a", 1, **untaken), *talk("c", 6, **OUT))
-    assert (3, 12) == typical("dollars", verdict)
+    assert (3, 12) == typical("cost in dollars", verdict)
 
 
 def test_nothing_is_said_without_a_holdout() -> None:
@@ -198,7 +220,7 @@ def test_one_kind_of_conversation_is_compared_as_by_student() -> None:
     error = sqrt(pooled * (1 / 11 + 1 / 10))
     assert fmean(logs) - fmean(others) == pytest.approx(effect.log_difference)
     assert error == pytest.approx(effect.standard_error)
-    assert find_critical(110 / 21, 19, 0.01) == pytest.approx(effect.critical)
+    assert find_critical(110 / 21, 19, 0.05 / 6) == pytest.approx(effect.critical)
     assert exp(fmean(others)) == pytest.approx(effect.typical_held_out)
 
 
@@ -216,17 +238,27 @@ def solve(rows: list[list[float]]) -> list[float]:
     return [row[-1] for row in rows]
 
 
-def test_kinds_of_conversations_are_compared_as_by_least_squares() -> None:
-    rng = random.Random(1)
+@pytest.mark.parametrize("lengths", ["none", "some", "all"])
+def test_kinds_of_conversations_are_compared_as_by_least_squares(lengths: str) -> None:
+    rng = random.Random(2)
     table = [
         figures(rng.random() < 0.4, rng.randint(1, 50) * (1 + 9 * kind), str(kind))
         for kind in (0, 1, 2)
         for _ in range(15)
     ]
+    if lengths != "none":
+        for one in table:
+            one.tokens_at_start = rng.randint(1_000, 9_000)
+    if lengths == "some":
+        table[3].tokens_at_start = None
+    known = [log(one.tokens_at_start) for one in table[:15] if one.tokens_at_start]
     columns = [
         [float(not one.is_held_out) for one in table],
         *([float(one.alike[2] == kind) for one in table] for kind in "012"),
-    ]
+        [log(one.tokens_at_start) if one.tokens_at_start else fmean(known) for one in table]
+        if known else [],
+    ]  # fmt: skip
+    columns = [column for column in columns if column]
     right = [log(one.requests) for one in table]
 
     def dot(one: list[float], other: list[float]) -> float:
@@ -235,12 +267,14 @@ def test_kinds_of_conversations_are_compared_as_by_least_squares() -> None:
     normal = [[dot(one, other) for other in columns] for one in columns]
     found = solve([[*row, dot(one, right)] for row, one in zip(normal, columns, strict=True)])
     fitted = [dot(found, [column[at] for column in columns]) for at in range(len(table))]
-    residual = sum((a - b) ** 2 for a, b in zip(right, fitted, strict=True)) / (len(table) - 4)
+    freedom = len(table) - len(columns)
+    residual = sum((a - b) ** 2 for a, b in zip(right, fitted, strict=True)) / freedom
     inverse = solve([[*row, float(at == 0)] for at, row in enumerate(normal)])[0]
     effect = measure_effect(REQUESTS, table)
     assert effect
     assert found[0] == pytest.approx(effect.log_difference)
     assert sqrt(residual * inverse) == pytest.approx(effect.standard_error)
+    assert find_critical(1 / inverse, freedom, 0.05 / 6) == pytest.approx(effect.critical)
 
 
 @pytest.mark.parametrize("size", [5.0, 40.0, 500.0])
@@ -312,14 +346,14 @@ def test_a_harm_is_found_where_it_is_and_not_where_it_is_not() -> None:
     none = {judge(group(Harm(), 500, seed)).kind for seed in range(20)}
     assert ({"harm"}, {"cannot tell"}) == (kinds, none)
     assert "none seen" == judge(group(Harm(), 2000)).kind
-    harms, _, by_means = cry_wolf(USUAL, 5)
+    harms, _, by_means = cry_wolf(Traffic("half held out", share=0.5), 5)
     assert (0, True) == (harms, by_means > 0)
 
 
 def test_what_it_takes_is_what_would_be_seen() -> None:
     for rise in (0.2, 0.5, 1.0):
         needed = count_needed(4, 1, rise=rise)
-        critical = find_critical(needed * 0.8, needed * 5, 0.01)
+        critical = find_critical(needed * 0.8, needed * 5, 0.05 / 6)
         seen = exp((critical + 0.8416) * 1.2 / sqrt(needed * 0.8)) - 1
         assert rise == pytest.approx(seen, rel=0.05)
     # Where they can be measured, those at hand say how much conversations vary.
@@ -329,7 +363,9 @@ def test_what_it_takes_is_what_would_be_seen() -> None:
 
 def some(name: str, rise: float, error: float, critical: float = 4.0) -> Effect:
     """Return an effect on a count of three in each conversation, or on a ratio."""
-    measure = {"requests": REQUESTS, "failures": FAILURES, "re-reads": REREADS}.get(name, DOLLARS)
+    measure = {"requests": REQUESTS, "failed requests": FAILURES, "re-reads": REREADS}.get(
+        name, DOLLARS
+    )
     log_held_out = log1p(3) if measure.is_count else log(30)
     return Effect(measure, 84, 21, log_held_out + log(rise), log(rise), error, critical)
 
@@ -344,8 +380,8 @@ def some(name: str, rise: float, error: float, critical: float = 4.0) -> Effect:
             id="more requests",
         ),
         pytest.param(
-            [some("requests", 1.02, 0.03), some("failures", 2, 0.1), some("re-reads", 1.5, 0.1),
-             some("dollars", 0.5, 0.01)],
+            [some("requests", 1.02, 0.03), some("failed requests", 2, 0.1),
+             some("re-reads", 1.5, 0.1), some("dollars", 0.5, 0.01)],
             "harm",
             "masked conversations had 4.00 more failed requests (1.36 to 7.93) and repeated 2.00 "
             "more calls whose results were masked (0.02 to 4.95)",
@@ -388,8 +424,8 @@ def test_the_verdict_in_a_sentence(effects: list[Effect], kind: Kind, sentence: 
 def test_each_measure_in_words() -> None:
     effects = [
         some("requests", 1.18, 0.03),
-        some("failures", 1.0, 0.0),
-        some("failures", 1.5, 0.0),
+        some("failed requests", 1.0, 0.0),
+        some("failed requests", 1.5, 0.0),
         some("re-reads", 1.5, 0.2),
         some("dollars", 0.5, 0.01),
         some("dollars", 1.0, 0.0, inf),
@@ -397,11 +433,11 @@ def test_each_measure_in_words() -> None:
     verdict = Verdict("harm", 84, 21, tuple(effects), 220, LeftOut(3, 0, 1, 0))
     assert [
         ("requests", "35.4", "30.0", "+18% (+5% to +33%), more than chance"),
-        ("failures", "3.00", "3.00", "all the same"),
-        ("failures", "5.00", "3.00", ""),
+        ("failed requests", "3.00", "3.00", "all the same"),
+        ("failed requests", "5.00", "3.00", ""),
         ("re-reads", "5.00", "3.00", "+2.00 (-1.30 to +9.35)"),
-        ("dollars", "$15.00", "$30.00", "-50% (-52% to -48%), more than chance"),
-        ("dollars", "$30.00", "$30.00", ""),
+        ("cost in dollars", "$15.00", "$30.00", "-50% (-52% to -48%), more than chance"),
+        ("cost in dollars", "$30.00", "$30.00", ""),
     ] == [tuple(each) for each in describe_effects(verdict)]
     lines = [*list_harm(verdict)]
     left_out = "not compared: 3 with nothing to mask, 1 that switched sides"
@@ -423,4 +459,4 @@ def test_json_has_no_number_where_nothing_is_known() -> None:
     assert {"low": None, "high": None, "is_more_than_chance": None} == {
         name: measures["requests"][name] for name in ("low", "high", "is_more_than_chance")
     }
-    assert ["requests", "failures", "rereads"] == [*measures]
+    assert ["requests", "refused_requests", "failed_requests", "rereads"] == [*measures]
