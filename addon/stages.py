@@ -66,7 +66,6 @@ class Received:
     answers_masked: bool
     headers: Mapping[str, str] = field(default_factory=dict)
     session: str | None = None
-||||||| d3bb00a
     credential: bytes = b""
 
     def choose_settings(self, model: str | None) -> "Received":
