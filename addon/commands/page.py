@@ -13,7 +13,7 @@ from addon.config import advise
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.places import state_folder
 from addon.proxy.health import check_health
-from addon.proxy.server import find_ports
+from addon.proxy.process import find_ports
 
 _PATIENCE = 2.0
 """The seconds in which a proxy has to answer."""
