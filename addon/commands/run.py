@@ -26,7 +26,7 @@ from addon.commands.options import (
 from addon.config import advise
 from addon.network import Address, read_address
 from addon.places import state_folder
-from addon.proxy.authorities import user_bundle
+from addon.proxy.authorities import upstream_bundle, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import client_environment
 from addon.proxy.health import Health, check_health
@@ -196,9 +196,12 @@ class OwnProxy:
     def __init__(self, options: ProxyOptions, proxy: ProxyProcess | None) -> None:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
-        bundle, state = user_bundle(), state_folder()
-        self._proxy = proxy or ProxyProcess(state, open_log(state))
-        self._healths = [self._proxy.start(options.arguments)]
+        bundle, self._upstream_bundle = user_bundle(), upstream_bundle()
+        if proxy is None:
+            state = state_folder()
+            proxy = ProxyProcess(state, open_log(state))
+        self._proxy = proxy
+        self._healths = [self._start()]
         self._deaths = 0
         address = self._proxy.address
         base_urls = point_at(address, options.reverse, os.environ) if options.reverse else {}
@@ -222,6 +225,9 @@ class OwnProxy:
     def __exit__(self, *_: object) -> None:
         self._proxy.stop()
 
+    def _start(self) -> Health:
+        return self._proxy.start(self._options.arguments, self._upstream_bundle)
+
     @property
     def page(self) -> str | None:
         """Where the live page is; None if there is none."""
@@ -234,7 +240,7 @@ class OwnProxy:
         self._deaths += 1
         if self._deaths <= _MAX_RESTARTS:
             with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
-                self._healths.append(self._proxy.start(self._options.arguments))
+                self._healths.append(self._start())
 
     def finish(self) -> str:
         """End the proxy, and return the last line of the run."""

@@ -104,10 +104,11 @@ class ProxyProcess:
                 start_new_session=True,
             )
 
-    def start(self, arguments: Sequence[str]) -> "Health":
+    def start(self, arguments: Sequence[str], bundle: Path) -> "Health":
         """Have it serve, wait until it masks, and return its health.
 
         arguments: mitmdump's, without those for where it listens.
+        bundle: the authorities that it trusts.
 
         Raises RuntimeError, with the end of its log, if it does not start.
         """
@@ -120,7 +121,8 @@ class ProxyProcess:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
             self._is_told = True
-            process.stdin.write(json.dumps([*place, *arguments]).encode() + b"\n")
+            told = {"arguments": [*place, *arguments], "bundle": str(bundle)}
+            process.stdin.write(json.dumps(told).encode() + b"\n")
             process.stdin.flush()
         try:
             self.address, health = wait_for_start(

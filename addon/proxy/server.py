@@ -9,6 +9,7 @@ mitmproxy takes half a second to load, so only what runs it in this process impo
 
 import contextlib
 import gc
+import importlib.util
 import json
 import logging
 import os
@@ -20,7 +21,10 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from addon.network import DEFAULT_URL, LOOPBACK_HOST, Address, is_unspecified
@@ -105,24 +109,23 @@ def running_proxy(
 # The proxy in this process
 
 
-def serve(arguments: Sequence[str], *addons: object) -> None:
+def serve(arguments: Sequence[str], bundle: Path, *addons: object) -> None:
     """Run the proxy until it is stopped; `arguments` are mitmdump's, and come first.
 
-    An upstream proxy and the authorities that the user trusts are taken from the environment.
-    Neither is ever on a command line, which every user of the machine can read.
+    bundle: the authorities that it trusts, from `upstream_bundle`.
 
-    Raises ValueError and OSError if the environment names a proxy or an authority that cannot be
-    used, and SystemExit, after a line on standard error, if an argument cannot.
+    An upstream proxy is taken from the environment. It is never on a command line, which every user
+    of the machine can read.
+
+    Raises ValueError and OSError if the environment names a proxy that cannot be used, and
+    SystemExit, after a line on standard error, if an argument cannot.
     """
     from mitmproxy import ctx
     from mitmproxy.tools import cmdline
     from mitmproxy.tools.dump import DumpMaster
     from mitmproxy.tools.main import run
 
-    from addon.proxy.authorities import upstream_bundle
     from addon.proxy.routes import UpstreamRoutes
-
-    bundle = upstream_bundle()
 
     def add_options(arguments: Namespace) -> dict[str, Any]:
         upstream = _find_upstream(ctx.options)
@@ -222,26 +225,47 @@ def render_call(listening: tuple[object, ...]) -> str:
     return f'eval "$(obsmask env{option})"'
 
 
-def _serve_when_told() -> None:
-    """Load the proxy, then serve as the first line of standard input says: arguments, as JSON.
+# This module as a program
 
-    Whoever started this process finds those out meanwhile. If it ends first, so does this one.
+_SELDOM_USED = ("ldap3", "passlib.apache")
+"""What mitmproxy imports for its option `proxyauth` alone: a fifth of the time that it takes."""
+
+
+class _LoadWhenUsed(MetaPathFinder):
+    """Finds modules that are loaded when something in them is used."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _SELDOM_USED:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
+
+
+def _serve_when_told() -> None:
+    """Load the proxy, then serve as the first line of standard input says.
+
+    Whoever started this process finds out meanwhile what to say. If it ends first, so does this.
     """
     # Loading makes a hundred thousand objects that stay. The collector would look for garbage among
     # them again and again: a tenth of the time.
     gc.disable()
+    sys.meta_path.insert(0, _LoadWhenUsed())
     import mitmproxy.tools.dump
     import mitmproxy.tools.main
 
     import addon.mask
     import addon.page.server
-    import addon.proxy.authorities
     import addon.proxy.routes  # noqa: F401 - all of them for `serve`
 
     gc.freeze()
     gc.enable()
     if line := sys.stdin.buffer.readline():
-        serve(json.loads(line), EndWithInput())
+        told = json.loads(line)
+        serve(told["arguments"], Path(told["bundle"]), EndWithInput())
 
 
 if __name__ == "__main__":
