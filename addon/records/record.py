@@ -95,7 +95,7 @@ class RequestRecord(BaseModel):
     ValueError for what is no record.
     """
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
 
     kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
     record_schema: Annotated[Count, means("The version of these fields; 1 if it is left out.")] = 1

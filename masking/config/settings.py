@@ -43,7 +43,7 @@ from masking.rewrite import Strategies
 from masking.window import BoundReasoning, MaskPolicy
 from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
 
-TABLE = ConfigDict(extra="forbid")
+TABLE = ConfigDict(extra="forbid", defer_build=True)
 """An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
 
 
