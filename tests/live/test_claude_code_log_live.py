@@ -166,7 +166,10 @@ def _prompt_and_answer(usage: Usage | None) -> Usage | None:
 
 
 def _render(messages: object) -> str:
-    return json.dumps(_strip(json.loads(json.dumps(messages))), sort_keys=True)
+    """Return messages as JSON, without those that are empty: they carry settings alone."""
+    stripped = _strip(json.loads(json.dumps(messages)))
+    assert isinstance(stripped, list)
+    return json.dumps([each for each in stripped if each["content"]], sort_keys=True)
 
 
 def _strip(value: object) -> object:
