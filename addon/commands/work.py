@@ -113,6 +113,17 @@ class ConversationSource(NamedTuple):
         return (Opened(self.conversation),)
 
 
+class UnreadSource(NamedTuple):
+    """A file of a folder, or the rest of one, that cannot be read."""
+
+    size: int
+    warning: str
+
+    def open(self) -> Iterable[Opened]:
+        """Return nothing but the warning."""
+        return (Opened(None, self.warning),)
+
+
 class LogSource(NamedTuple):
     """A log of an agent, with the sessions of one `project`, or of all."""
 
@@ -184,12 +195,18 @@ def _is_golden_file(file: Path) -> bool:
 def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
     """Yield the sessions of files: conversations one at a time, recordings before they are read.
 
-    Raises OSError and ValueError, with the file's name, for conversations.
+    A file of conversations that cannot be read is left out, unless it was named itself: then
+    ValueError is raised. Raises OSError.
     """
     for path, size, is_named in files:
         if path.name.endswith(_CONVERSATIONS):
-            for conversation in read_conversations(path):
-                yield ConversationSource(conversation.size, conversation)
+            try:
+                for conversation in read_conversations(path):
+                    yield ConversationSource(conversation.size, conversation)
+            except ValueError as error:
+                if is_named:
+                    raise
+                yield UnreadSource(0, f"left out: {error}")
         else:
             yield RecordingSource(path, size, is_named)
 
