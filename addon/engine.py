@@ -21,19 +21,29 @@ from http import HTTPStatus
 from time import perf_counter
 
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
-from addon.masker import Carrier, Masker, Outcome, UnmaskedRequest, pass_through
+from addon.masker import (
+    BoundChange,
+    Carrier,
+    Masker,
+    Outcome,
+    SecondRequest,
+    pass_through,
+)
 from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
+from addon.records.sessions import RunFile, Running
 from addon.request import (
     Message,
     Request,
     client_of,
     digest_account,
+    digest_credential,
     is_event_stream,
     is_opened,
     is_subscription,
     one_line,
     path_of,
+    session_of,
 )
 from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Run
 from addon.threads import LoopLog, Pool
@@ -53,6 +63,9 @@ _NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 """Statuses below 500 that say nothing of what was asked."""
 
 
+_DROPPED = "thinking_dropped"
+
+
 class Engine:
     """What the requests of a process share: settings, masker, records, threads.
 
@@ -69,6 +82,7 @@ class Engine:
         self.recorder = Recorder(self.masker.ledgers, self.log)
         self._reports_changes = reports_changes
         self._watch: ConfigWatch | None = None
+        self._run_file: RunFile | None = None
 
     @property
     def settings(self) -> Settings:
@@ -94,6 +108,18 @@ class Engine:
         if self.config is not None:
             self._watch = ConfigWatch(self.config, functools.partial(self._note, self.config))
 
+    def announce(self, page: str | None = None) -> None:
+        """Let others see that this process runs, and where its page is, until it is closed."""
+        if self._run_file is not None:
+            return
+        name, tag = self.run
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        running = Running(name, began, self.recorder.sessions.writer, page, tag)
+        try:
+            self._run_file = RunFile(state_folder(), running)
+        except (OSError, RuntimeError) as error:
+            self.log.log(logging.WARNING, f"obsmask page will not find this proxy: {error}")
+
     def open(
         self, request: Request, match: Match, *, replay: bool = False, answers_masked: bool = True
     ) -> "Exchange | None":
@@ -114,8 +140,10 @@ class Engine:
             wire=match.wire,
             purpose=match.purpose,
             client=client_of(request),
+            session=session_of(request),
             subscription=is_subscription(request),
             account=digest_account(request),
+            credential=digest_credential(request),
             settings=settings,
             replay=replay,
             headers={name: headers[name] for name in settings.ruled_headers if name in headers},
@@ -133,6 +161,8 @@ class Engine:
         self.pool.close()
         self.masker.close()
         self.recorder.close()
+        if self._run_file is not None:
+            self._run_file.close()
 
     def _note(self, config: ConfigFile, change: Change) -> None:
         self.recorder.configure(config.settings.metrics, config.advice)
@@ -158,7 +188,9 @@ class Exchange:
         self._unmeasured: tuple[Rewrite, bytes] | None = None
         self._measuring: Measuring | None = None
         self._history: Exchange | None = None
-        self._unmasked: UnmaskedRequest | None = None
+        self._second: SecondRequest | None = None
+        self._fallback: Outcome | None = None
+        self._bound: BoundChange | None = None
         self._is_finished = False
 
     @property
@@ -179,7 +211,8 @@ class Exchange:
             return
         hook_us = int((perf_counter() - self._started) * 1_000_000)
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
-        self._unmasked = outcome.unmasked
+        self._second = outcome.second
+        self._bound, self._fallback = outcome.bound, outcome.fallback
         self._measure(outcome.rewrite, outcome.original)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
@@ -195,6 +228,23 @@ class Exchange:
         self._history = other
 
     # Its answer.
+
+    def begin_answer(self, status: int) -> None:
+        """Take note of the status of the answer, as soon as this begins.
+
+        It may tell whether the account takes a changed text before bound reasoning.
+        """
+        bound = self._bound
+        if bound is None or not bound.is_try or self._rewritten is None:
+            return
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            self._engine.masker.settle(bound, "takes")
+            self._rewritten = replace(self._rewritten, account="takes")
+        elif status != HTTPStatus.BAD_REQUEST:
+            self._engine.masker.accounts.end_try(bound.account)
+        else:
+            return  # the second request tells
+        self._bound = bound._replace(is_try=False)
 
     def may_stream(self, answer: Message) -> bool:
         """Whether an answer may be a stream: of events, or an array, or lines of JSON.
@@ -212,21 +262,21 @@ class Exchange:
         sent: the body that the provider got. Nothing is sent again if somebody has changed that
             since: what others take out of it must not come back.
         """
-        unmasked = self._unmasked
+        second = self._second
         is_refusal = status == HTTPStatus.BAD_REQUEST
-        return unmasked is not None and is_refusal and sent is unmasked.masked
+        return second is not None and is_refusal and sent is second.refused
 
-    def begin_second(self) -> bytes | None:
-        """Return the body to send in place of the refused one; None if it is not to be tried.
+    def begin_second(self) -> SecondRequest | None:
+        """Return what to send in place of the refused request; None if nothing is to be tried.
 
-        It is as on the wire. Whoever sends it calls `end_second`.
+        Whoever sends it calls `end_second`.
         """
-        refusals, unmasked = self._engine.masker.refusals, self._unmasked
-        if unmasked is None:
-            return None
+        refusals, second = self._engine.masker.refusals, self._second
+        if second is None or (self._bound is not None and self._bound.is_try):
+            return second
         # A request beside the one that was tried first was masked before that was known.
-        known = unmasked.conversation
-        return unmasked.body if refusals.begin(known) or refusals.goes_unmasked(known) else None
+        known = second.conversation
+        return second if refusals.begin(known) or refusals.goes_unmasked(known) else None
 
     async def end_second(self, status: int | None, carrier: Carrier) -> None:
         """Take note of the second answer's status, None if none came.
@@ -234,7 +284,7 @@ class Exchange:
         If the provider took the request, `carrier` has it as it was taken: so it is recorded.
         Raises no Exception.
         """
-        if self._unmasked is None or self._rewritten is None:
+        if self._second is None or self._rewritten is None:
             return
         is_success = status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         verdict: Resent | None = "accepted" if is_success else "refused"
@@ -242,14 +292,38 @@ class Exchange:
             status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT
         ):
             verdict = None  # it says nothing of the request
-        self._engine.masker.refusals.settle(self._unmasked.conversation, verdict)
+        masker, bound, fallback = self._engine.masker, self._bound, self._fallback
+        conversation, self._second, self._bound = self._second.conversation, None, None
+        before = self._rewritten
         if not is_success:
-            self._rewritten = replace(self._rewritten, resent="refused")
+            self._rewritten = replace(before, resent="refused")
+            if bound is None or not bound.is_try:
+                masker.refusals.settle(conversation, verdict)
+            else:
+                masker.accounts.end_try(bound.account, waits=verdict == "refused")
             return
-        hook_us, self._unmasked = self._rewritten.hook_us, None
+
+        # It was refused for what had changed before reasoning, so the account refuses that. What
+        # was taken is known.
+        if bound is not None and fallback is not None:
+            masker.settle(bound, "refuses")
+            masker.refusals.settle(conversation, None)
+            self._rewritten = replace(
+                fallback.rewritten,
+                resent="accepted",
+                hook_us=before.hook_us,
+                tried=before.tried,
+                account="refuses",
+            )
+            if fallback.rewrite is not None:
+                carrier.mark(fallback.rewrite.decisions)
+                self._measure(fallback.rewrite, fallback.original)
+            return
+
+        masker.refusals.settle(conversation, verdict)
         outcome = await self._mask(carrier)
         if outcome is not None and not self._is_finished:
-            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=hook_us)
+            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=before.hook_us)
             self._measure(outcome.rewrite, outcome.original)
 
     # Its end.
@@ -269,6 +343,9 @@ class Exchange:
         if self._is_finished or self._rewritten is None:
             return
         self._is_finished = True
+        accounts, bound = self._engine.masker.accounts, self._bound
+        if bound is not None and bound.is_try:
+            accounts.end_try(bound.account)
         answered = Answered(
             rewritten=self._rewritten,
             status=status,
@@ -282,7 +359,13 @@ class Exchange:
             self._measuring = recorder.measure(rewrite, original, observed=observed)
             self._unmeasured = None
         measured_history = history._measuring if history else None
-        recorder.finish(answered, self._measuring, measured_history, answer)
+
+        def learn(complete: Answered) -> None:
+            """An account that takes a changed text drops no thinking because of it."""
+            if bound is not None and complete.transformations.get(_DROPPED):
+                accounts.learn(bound.account, "refuses")
+
+        recorder.finish(answered, self._measuring, measured_history, answer, learn)
 
     async def _mask(self, carrier: Carrier) -> Outcome | None:
         """Return what becomes of the carrier's request; None if that failed, which is noted."""

@@ -22,6 +22,7 @@ from addon.config import (
 )
 from addon.config_commands import Advice
 from addon.engine import Engine
+from addon.places import state_folder
 from addon.proxy.flows import Flows
 from addon.proxy.health import HealthEndpoint
 from addon.proxy.host import prepare_host
@@ -110,17 +111,26 @@ class ObservationMasking:
         ):
             if line:
                 logger.info(line)
-        if ctx.options.server and settings.page.enabled and self._page is None:
+        if not ctx.options.server or self._page is not None:
+            return
+        if settings.page.enabled:
+            from addon.page.history import History
             from addon.page.server import PageServer
 
             try:
-                self._page = PageServer(settings.page, self._health.describe_run, engine.log.log)
+                self._page = PageServer(
+                    settings.page,
+                    self._health.describe_run,
+                    engine.log.log,
+                    History(state_folder, engine.recorder.find_path),
+                )
             except OSError as error:
                 logger.warning(render_no_page(settings.page, error, advice))
-                return
-            engine.recorder.sinks.append(self._page.add)
-            self._health.page_url = self._page.url
-            logger.info(f"page: {self._page.url}")
+            else:
+                engine.recorder.sinks.append(self._page.add)
+                self._health.page_url = self._page.url
+                logger.info(f"page: {self._page.url}")
+        engine.announce(self._health.page_url)
 
     def done(self) -> None:
         """Record what is still open, end the engine, and log the run's totals."""

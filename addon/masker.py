@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from cachetools import LRUCache
 
+from addon.accounts import RECOVERING, TRIED_HOST, Account, Accounts, Verdict
 from addon.content import check_elements, check_values
 from addon.memory import Memories, MemoryFiles
 from addon.recall import RecallWriter
@@ -28,6 +29,7 @@ from masking.conversation import Conversation, Request, index_request
 from masking.errors import WireError
 from masking.memory import (
     ConversationContext,
+    Past,
     PrefixState,
     digest_opening,
     estimate_lifetime,
@@ -36,18 +38,19 @@ from masking.memory import (
 from masking.model import Decision
 from masking.prices import find_pricing, fits_window
 from masking.request_cache import RequestCache
-from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.rewrite import Rewrite, Strategies, changes_bound_prefix, rewrite_request
 from masking.window import lay_out, price_boundary
 from masking.wire import Marks, OnHistoryEdit
 
 __all__ = [
+    "BoundChange",
     "Carrier",
     "Ledgers",
     "Masker",
     "Outcome",
     "Pricer",
     "Refusals",
-    "UnmaskedRequest",
+    "SecondRequest",
     "pass_through",
 ]
 
@@ -82,28 +85,52 @@ class Carrier(Protocol):
         """Send the body of a rewrite in place of the client's, which a recording keeps."""
 
 
-class UnmaskedRequest(NamedTuple):
-    """A masked request as its client sent it; bodies are as on the wire.
+class SecondRequest(NamedTuple):
+    """What may be sent once if the provider refuses a masked request; bodies are as on the wire.
 
-    `conversation` tells its conversation apart. `masked` is the body that was sent.
+    `conversation` tells its conversation apart. `refused` is the body that was sent, `body` the one
+    to send in its place. `is_own` says whether that is the client's own.
     """
 
     conversation: bytes
+    refused: bytes | None
     body: bytes
-    masked: bytes | None = None
+    is_own: bool = True
+
+
+class BoundChange(NamedTuple):
+    """A masked request whose account may refuse it, as bound reasoning follows what has changed.
+
+    is_try: whether it goes out to find that out; it is then remembered once it was taken.
+    past: what is remembered then.
+    fallback: the request with nothing new masked before reasoning, as it would else have gone out:
+        not its own bytes where results were masked before there was any reasoning.
+    """
+
+    account: Account
+    is_try: bool
+    memories: Memories
+    conversation: Conversation
+    context: ConversationContext
+    past: Past | None
+    fallback: Rewrite
 
 
 class Outcome(NamedTuple):
     """What becomes of a request. Without a `rewrite`, its own bytes go on.
 
-    `unmasked` is what may be sent once if the provider refuses the masked request with a 400; None
-    if nothing may.
+    second: what may be sent once if the provider refuses the masked request with a 400; None if
+        nothing may.
+    bound: None unless bound reasoning follows what has changed.
+    fallback: what becomes of the request where the second one is that of `bound`.
     """
 
     rewritten: Rewritten
     rewrite: Rewrite | None = None
     original: bytes = b""
-    unmasked: UnmaskedRequest | None = None
+    second: SecondRequest | None = None
+    bound: BoundChange | None = None
+    fallback: "Outcome | None" = None
 
 
 class Masker:
@@ -112,6 +139,7 @@ class Masker:
     def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
         self.ledgers = Ledgers()
         self.refusals = Refusals()
+        self.accounts = Accounts(folder)
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
         self._pool = pool
@@ -138,6 +166,7 @@ class Masker:
         """Write what is remembered to its file, and what is still to be kept for recall."""
         self._memory_files.close()
         self._recall.close()
+        self.accounts.close()
 
     def _mask(
         self, carrier: Carrier, received: Received, memories: Memories | None
@@ -149,6 +178,9 @@ class Masker:
             problem = error.problem if error.path == "body" else str(error)
         except Exception as error:  # noqa: BLE001 - the client's bytes go out, whatever happened
             problem = f"internal error ({type(error).__name__})"
+        if draft.trying is not None:
+            self.accounts.end_try(draft.trying)
+            draft.trying = None
         return Outcome(draft.pass_through(problem))
 
     def _change(
@@ -172,7 +204,10 @@ class Masker:
         if is_unread and draft.binding is not None and not draft.observed:
             return None
 
-        rewrite, opening = self._decide(conversation, draft, draft.priced, memories)
+        can_resend = carrier.wire_body is not None
+        rewrite, opening, bound = self._decide(
+            conversation, draft, draft.priced, memories, can_resend=can_resend
+        )
 
         # Replace its body, unless it is only observed.
         is_changed = rewrite.body is not original
@@ -180,20 +215,34 @@ class Masker:
             bytes_after = carrier.measure(rewrite.body) if is_changed else carrier.size
             return Outcome(draft.rewritten(rewrite, bytes_after), rewrite, original)
         carrier.mark(rewrite.decisions)
-        unmasked = None
+        second, fallback = None, None
         if is_changed:
             received, own = draft.received, carrier.wire_body
             is_live_answer = received.purpose == "answer" and not received.replay
+            instead = own
+            if bound is not None:
+                if bound.fallback.body is not original:
+                    carrier.replace(bound.fallback, received)
+                    instead = carrier.wire_body
+                rewritten = draft.rewritten(bound.fallback, carrier.size)
+                fallback = Outcome(rewritten, bound.fallback, original)
             carrier.replace(rewrite, received)
             if is_live_answer:
                 self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
-            if (
-                (opening is not None and own is not None and is_live_answer)
-                and not self.refusals.is_tried(opening)
+            # A try is always healed. Any other refusal is once in a conversation, if its user has
+            # asked for that, or if the account may have come to refuse what it took.
+            may_heal = bound is not None or (
+                received.settings.schema1.resend_on_400
                 and may_go_unmasked(rewrite, draft.priced.pricing.window)
+            )
+            if (
+                (opening is not None and instead is not None and is_live_answer)
+                and may_heal
+                and (draft.trying is not None or not self.refusals.is_tried(opening))
             ):
-                unmasked = UnmaskedRequest(opening, own, carrier.wire_body)
-        return Outcome(draft.rewritten(rewrite, carrier.size), rewrite, original, unmasked)
+                second = SecondRequest(opening, carrier.wire_body, instead, instead is own)
+        rewritten = draft.rewritten(rewrite, carrier.size)
+        return Outcome(rewritten, rewrite, original, second, bound, fallback)
 
     def _decide(
         self,
@@ -201,10 +250,14 @@ class Masker:
         draft: "_Draft",
         priced: Priced,
         memories: Memories | None,
-    ) -> tuple[Rewrite, bytes | None]:
+        *,
+        can_resend: bool,
+    ) -> tuple[Rewrite, bytes | None, BoundChange | None]:
         """Return what becomes of a request, and what its conversation is known by if it is refused.
 
         The latter is None if it is not to be sent unmasked after a refusal.
+
+        can_resend: whether another request can take the place of a refused one.
         """
         received, observed = draft.received, draft.observed
         strategies = received.settings.strategies
@@ -214,21 +267,86 @@ class Masker:
             only = self.ledgers.frozen_results(priced.seed, conversation)
         context = _find_context(draft, priced, conversation, strategies, memories)
         draft.prefix = context and context.state
-        rewrite = rewrite_request(
-            conversation, strategies, prices=priced.prices, only=only, context=context
+        account = self._find_account(draft, conversation) if memories is not None else None
+        draft.account = account and self.accounts.find_verdict(account)
+        rewrite_it = functools.partial(
+            rewrite_request,
+            conversation,
+            strategies,
+            prices=priced.prices,
+            only=only,
+            context=context,
         )
+        rewrite = rewrite_it(takes_changes=draft.account == "takes")
+
+        is_live_answer = received.purpose == "answer" and not (received.replay or observed)
         opening = None
-        if received.settings.schema1.resend_on_400 and not (received.replay or observed):
+        resends = received.settings.schema1.resend_on_400 and not (received.replay or observed)
+        if resends or account is not None:
             opening = received.account + digest_opening(conversation)
-            if self.refusals.goes_unmasked(opening) and may_go_unmasked(
-                rewrite, priced.pricing.window
-            ):
-                rewrite = leave_unmasked(conversation)
-                context = _find_context(draft, priced, conversation, Strategies(), memories)
-                draft.prefix = None
-        if memories is not None and context is not None and received.purpose == "answer":
+        if (
+            (resends and opening is not None)
+            and self.refusals.goes_unmasked(opening)
+            and may_go_unmasked(rewrite, priced.pricing.window)
+        ):
+            rewrite, account = leave_unmasked(conversation), None
+            context = _find_context(draft, priced, conversation, Strategies(), memories)
+            draft.prefix = None
+        if memories is None or context is None:
+            return rewrite, opening, None
+        if received.purpose == "answer":
             memories.keep(context, rewrite.past, observed=observed)
-        return rewrite, opening
+
+        # Where it is not known whether the account takes a changed text before bound reasoning, the
+        # first request at which masking pays goes out to find out, alone. Until it is taken, the
+        # conversation is remembered as one that went out with nothing changed there.
+        bound = None
+        if account is not None and is_live_answer and can_resend:
+            known = memories, conversation, context
+            if draft.account == "takes":
+                # No more than was masked already may heal the refusal of a move: of the first one
+                # that the account refuses, as a rule.
+                if changes_bound_prefix(rewrite):
+                    whole = rewrite_it(takes_changes=False)
+                    if whole.masked != rewrite.masked:
+                        bound = BoundChange(account, False, *known, rewrite.past, whole)
+            elif draft.account is None:
+                tried = rewrite_it(takes_changes=True)
+                if changes_bound_prefix(tried) and self.accounts.begin_try(account):
+                    draft.trying = account
+                    bound = BoundChange(account, True, *known, tried.past, rewrite)
+                    rewrite = tried
+        return rewrite, opening, bound
+
+    def _find_account(self, draft: "_Draft", conversation: Conversation) -> Account | None:
+        """Return the account of a request, if what it takes is to be found out.
+
+        None where that does not matter, and for clients that would not recover from a refusal.
+        """
+        received = draft.received
+        is_asked = draft.binding == "may_refuse" and received.settings.schema1.bound_reasoning != (
+            "keep"
+        )
+        is_reached = received.host == TRIED_HOST and received.client in RECOVERING
+        if not (is_asked and is_reached):
+            return None
+        metadata = conversation.body.get("metadata")
+        user = metadata.get("user_id") if isinstance(metadata, dict) else None
+        return self.accounts.identify(
+            received.host,
+            conversation.model or "",
+            received.credential,
+            user if isinstance(user, str) else None,
+        )
+
+    def settle(self, bound: BoundChange, verdict: Verdict) -> None:
+        """Remember what an answer told of an account, and what was masked in its conversation."""
+        self.accounts.learn(bound.account, verdict)
+        if bound.is_try and verdict == "takes":
+            bound.memories.keep(bound.context, bound.past, observed=False)
+        if not bound.is_try and verdict == "refuses":
+            bound.memories.forget(bound.conversation)  # what it remembers was not taken
+            bound.memories.keep(bound.context, bound.fallback.past, observed=False)
 
 
 def pass_through(carrier: Carrier, received: Received) -> Rewritten:
@@ -245,6 +363,8 @@ class _Draft:
         self.prefix: PrefixState | None = None
         self.binding: OnHistoryEdit | None = None
         self.group: Group | None = None
+        self.account: Verdict | None = None
+        self.trying: Account | None = None
         self.choose_settings(None)
 
     def choose_settings(self, model: str | None) -> None:
@@ -264,6 +384,8 @@ class _Draft:
             passed_through=problem,
             observed=self.observed,
             group=self.group,
+            tried=self.trying is not None,
+            account=self.account,
         )
 
     def rewritten(self, rewrite: Rewrite, bytes_after: int) -> Rewritten:
@@ -312,14 +434,8 @@ def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
 
     `window` is that of the model, in tokens; where it is not known, the request fits.
     """
-    if not fits_window(lay_out(rewrite.conversation).requests[-1].size, window):
-        return False
-    if rewrite.binding is None:
-        return True
-    elements = rewrite.conversation.elements
-    changed = (d.result.element for d in rewrite.decisions if d.replacements)
-    first = min((*rewrite.edits.dropped, *changed), default=len(elements))
-    return not any(element.is_bound for element in elements[first:])
+    fits = fits_window(lay_out(rewrite.conversation).requests[-1].size, window)
+    return fits and not changes_bound_prefix(rewrite)
 
 
 def leave_unmasked(conversation: Conversation) -> Rewrite:

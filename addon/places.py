@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import platformdirs
 
-from masking.errors import ConfigError
-
 FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
@@ -115,6 +113,8 @@ def read_regular(
     Raises ConfigError, which says `what` it was to be, if the file cannot be read, is not a regular
     one (a pipe, a folder), or is larger than so many megabytes.
     """
+    from masking.errors import ConfigError  # all of `masking` comes with it: `obsmask run` waits
+
     problem = f"cannot read the {what} {path}"
     try:
         with open(path, "rb", opener=open_private) as file:

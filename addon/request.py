@@ -161,6 +161,19 @@ def client_of(request: Request) -> str | None:
     return printable(product["name"][:_MAX_CLIENT_CHARS]) if product else None
 
 
+_SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
+"""Of claude-code, codex, pi and opencode. A name with an underscore is allowed, if unusual."""
+
+_MAX_SESSION_CHARS = 80
+
+
+def session_of(request: Request) -> str | None:
+    """Return the id that a client gives its session; None if it gives none."""
+    headers = request.headers
+    found = (headers[name].strip() for name in _SESSION_HEADERS if name in headers)
+    return next((printable(each[:_MAX_SESSION_CHARS]) for each in found if each), None)
+
+
 def is_subscription(request: Request) -> bool:
     """Whether a request's credential is a subscription's, by its form or by where it goes."""
     by_place = any(
@@ -170,17 +183,22 @@ def is_subscription(request: Request) -> bool:
     return by_place or _any_begins(request, _SUBSCRIPTION_HEADERS)
 
 
-def digest_account(request: Request) -> bytes:
-    """Return a digest of a request's credential, the same for all requests of one account.
-
-    It is keyed by a secret of this process, and means nothing outside it.
-    """
-    digest = blake2b(key=_SECRET, digest_size=16)
+def digest_credential(request: Request) -> bytes:
+    """Return a digest of a request's credential, which is never written anywhere as it is."""
+    digest = blake2b(digest_size=16)
     headers = (value for name in _CREDENTIALS for value in request.headers.get_all(name))
     query = request.path.partition("?")[2]
     for text in (*headers, query):
         digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogateescape"))
     return digest.digest()
+
+
+def digest_account(request: Request) -> bytes:
+    """Return a digest of a request's credential, the same for all requests of one account.
+
+    It is keyed by a secret of this process, and means nothing outside it.
+    """
+    return blake2b(digest_credential(request), key=_SECRET, digest_size=16).digest()
 
 
 # What may be done to its body

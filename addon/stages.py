@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from addon.accounts import Verdict
 from masking.accounting import Places, Prompt, Sizes
 from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
@@ -42,7 +43,9 @@ class Received:
     client: the program that sent it; None if it does not say.
     subscription: whether its credential is a subscription's.
     account: tells its credential apart from others.
+    credential: the same for good; a digest of the credential itself.
     headers: those that rules ask for, by their names in lower case.
+    session: the id that its client gives the session; None if it gives none.
     settings: those in force; once its model is known, those of the first rule that fits it.
     replay: whether it comes from a recording.
     answers_masked: whether its answer is one to the masked prompt; that of a recording is one to
@@ -62,6 +65,8 @@ class Received:
     replay: bool
     answers_masked: bool
     headers: Mapping[str, str] = field(default_factory=dict)
+    session: str | None = None
+    credential: bytes = b""
 
     def choose_settings(self, model: str | None) -> "Received":
         """Return the request with the settings that hold for it, given its model, if known."""
@@ -101,6 +106,8 @@ class Rewritten:
     group: the group of its conversation, where there is a hold-out; None if it is masked.
     hook_us: the microseconds that it waited for the addon.
     resent: what came of sending it whole once it was refused masked; None if it was sent once.
+    tried: whether it went out masked to find out whether its account takes that.
+    account: what is known of that, where it matters and is known.
     """
 
     received: Received
@@ -116,6 +123,8 @@ class Rewritten:
     group: Group | None = None
     hook_us: int | None = None
     resent: Resent | None = None
+    tried: bool = False
+    account: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +132,15 @@ class Measured:
     """What was measured of a request; `prompt` is None if its tokens were not counted.
 
     `conversation_id` is the digest of its conversation. `repeated` has, for each call of its newest
-    answer that repeats earlier ones, the places of their results.
+    answer that repeats earlier ones, the places of their results. `folder` is the last part of the
+    name of the one that the agent says it works in.
     """
 
     sizes: Sizes
     conversation_id: str
     prompt: Prompt | None
     repeated: tuple[Places, ...] = ()
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +149,7 @@ class Answered:
 
     `measured` is None if it could not be read, `conversation_id` if its history is not known,
     `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.
+    `transformations` counts what the provider says it changed about the request, by its kind.
     """
 
     rewritten: Rewritten
@@ -147,12 +159,23 @@ class Answered:
     error: Interruption | None = None
     usage: Usage | None = None
     first_chunk_seconds: float | None = None
+    transformations: Mapping[str, int] = field(default_factory=dict)
 
     def complete(
-        self, measured: Measured | None, conversation_id: str | None, usage: Usage | None
+        self,
+        measured: Measured | None,
+        conversation_id: str | None,
+        usage: Usage | None,
+        transformations: Mapping[str, int],
     ) -> "Answered":
         """Return the request with what was measured of it, and read of its answer."""
-        return replace(self, measured=measured, conversation_id=conversation_id, usage=usage)
+        return replace(
+            self,
+            measured=measured,
+            conversation_id=conversation_id,
+            usage=usage,
+            transformations=transformations,
+        )
 
     @property
     def was_taken(self) -> bool:

@@ -89,6 +89,7 @@ def rewrite_request(
     *,
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
+    takes_changes: bool = False,
 ) -> Rewrite:
     """Mask the old tool results of a request: redaction, the window, reduction.
 
@@ -100,6 +101,9 @@ def rewrite_request(
         None if it may.
     context: the conversation's past, which then decides what stays masked. Without it the request
         alone does, and nothing is masked if reasoning is bound to what precedes it.
+    takes_changes: whether the account is one whose provider takes the request though a text before
+        bound reasoning has changed. It matters where some accounts are refused that, and
+        `bound_reasoning` is not "keep".
 
     No byte changes outside the replaced strings, and outside the elements that a reduction removes
     and the one it inserts. Pure. Raises WireError as `read_request` does, and if the edits cannot
@@ -112,7 +116,7 @@ def rewrite_request(
     if policy.wanted_arguments:
         conversation = with_targets(conversation, policy.wanted_arguments)
     binding = conversation.binding
-    binds = keeps_reasoning(binding, policy)
+    binds = keeps_reasoning(binding, policy, takes_changes=takes_changes)
     if binds:  # whatever they changed would stand before reasoning, now or at the next request
         strategies = Strategies(schema1=policy)
     # The window decides as if nothing were redacted: a redaction must not move the boundary back.
@@ -151,9 +155,29 @@ def rewrite_request(
     )
 
 
-def keeps_reasoning(binding: OnHistoryEdit | None, policy: MaskPolicy) -> bool:
+def keeps_reasoning(
+    binding: OnHistoryEdit | None, policy: MaskPolicy, *, takes_changes: bool = False
+) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
-    return binding == "refuses" or (binding == "drops" and policy.bound_reasoning == "keep")
+    match binding:
+        case "refuses":
+            return True
+        case "may_refuse":
+            return policy.bound_reasoning == "keep" or not takes_changes
+        case "drops":
+            return policy.bound_reasoning != "drop"
+        case None:
+            return False
+
+
+def changes_bound_prefix(rewrite: Rewrite) -> bool:
+    """Whether a rewrite changes a text that reasoning in the request is bound to."""
+    if rewrite.binding is None:
+        return False
+    elements = rewrite.conversation.elements
+    changed = (each.result.element for each in rewrite.decisions if each.replacements)
+    first = min((*rewrite.edits.dropped, *changed), default=len(elements))
+    return any(element.is_bound for element in elements[first:])
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

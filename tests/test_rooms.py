@@ -26,8 +26,8 @@ ROOMS = {
     "face": ("masking",),
     # What carries requests to it, and shows what became of them: from the ground floor up.
     "ground": (
-        *("addon.network", "addon.places", "addon.once", "addon.version", "addon.config"),
-        *("addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
+        *("addon.accounts", "addon.network", "addon.places", "addon.once", "addon.version"),
+        *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
         *("addon.content", "addon.stored_prices", "addon.threads", "addon.stages", "addon.passed"),
     ),
     "masker": ("addon.masker",),

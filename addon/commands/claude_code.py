@@ -263,7 +263,7 @@ class _Planner:
                 # Its value may contain a password.
                 return self._leave(f"{BASE_URL}, from {found.where}, is no plain http(s) URL")
         named, sent = self._find_model() or ("", None)
-        if find_messages_binding(sent):
+        if find_messages_binding(sent) == "refuses":  # on every account, so nothing is to be tried
             called = sent if named == sent else f"{sent} ({named})"
             return self._leave(
                 f"{called} binds its reasoning to what precedes it", is_hindrance=True

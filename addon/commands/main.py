@@ -1,13 +1,17 @@
 """`obsmask`: the command line."""
 
+import contextlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
 import click
 
+from addon.places import state_folder
 from addon.proxy.host import print_any_character
+from addon.proxy.process import ProxyProcess, open_log
 
 _COMMANDS = {
     "run": "Run an agent behind a proxy of its own.",
@@ -47,6 +51,8 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "run" and not ctx.resilient_parsing:
+            ctx.obj = ctx.with_resource(_load_proxy(args[1:]))
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -57,6 +63,30 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+
+@contextlib.contextmanager
+def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
+    """Let the proxy of `run` load, while this process loads `run` itself and reads the words.
+
+    None if the words look as if they asked for something else than a proxy, or if it cannot be
+    started: `run` then starts it, or says why not.
+    """
+    options = words[: words.index("--")] if "--" in words else words
+    is_needed = words and not any(
+        word in ("-h", "--help") or word.startswith("--proxy") for word in options
+    )
+    proxy = None
+    if is_needed and os.name == "posix":
+        with contextlib.suppress(OSError, RuntimeError):
+            state = state_folder()
+            proxy = ProxyProcess(state, open_log(state))
+            proxy.load()
+    try:
+        yield proxy
+    finally:
+        if proxy is not None:
+            proxy.close()
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

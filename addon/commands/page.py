@@ -1,19 +1,27 @@
-"""`obsmask page`: the live page of a proxy that is running."""
+"""`obsmask page`: the live page of a proxy that is running, and the history of all sessions."""
 
+import contextlib
 import os
 import sys
+import threading
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import click
 
 from addon.commands.doctor.proxies import find_addresses
-from addon.config import advise
+from addon.config import ConfigFile, advise, find_config
 from addon.network import DEFAULT_ADDRESS, Address, read_address
+from addon.page.history import History
+from addon.page.server import PageServer
 from addon.places import state_folder
 from addon.proxy.health import check_health
-from addon.proxy.server import find_ports
+from addon.records.file import RecordFile
+from addon.records.sessions import list_running
+from masking.config import PageSettings, Settings
+from masking.errors import ConfigError, printable
 
 _PATIENCE = 2.0
 """The seconds in which a proxy has to answer."""
@@ -23,19 +31,58 @@ _PATIENCE = 2.0
 @click.option(
     "--proxy",
     metavar="ADDRESS",
-    help="The proxy; default: the one that this terminal's environment names, else 127.0.0.1:8080, "
-    "else the one of a running obsmask run.",
+    help="Show the live page of this proxy; default: of the one that runs.",
 )
 @click.option("--print", "is_printed", is_flag=True, help="Only print the address.")
-def command(proxy: str | None, is_printed: bool) -> None:
-    """Open the live page of a running proxy in your browser, and print its address.
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=0, help="Serve at this port where none runs."
+)
+def command(proxy: str | None, is_printed: bool, port: int) -> None:
+    """Open the page in your browser, and print its address.
 
-    The page shows what is masked, and what that saves, while agents work.
+    It shows what is masked, and what that saves, while agents work, and every session before. Where
+    a proxy runs, it is that proxy's. Where none does, this command serves the history itself until
+    Ctrl-C.
     """
-    url = find_page(_read_address(proxy)) if proxy else _find_any_page(os.environ)
-    print(url)
+    url = find_page(_read_address(proxy)) if proxy else _find_running_page(os.environ)
+    if url is not None:
+        _show(url, is_printed=is_printed)
+        return
+    with serve_history(port) as url:
+        _show(url, is_printed=is_printed)
+        print("obsmask: no proxy runs; this is the history. Ctrl-C ends it", file=sys.stderr)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+def _show(url: str, *, is_printed: bool) -> None:
+    print(url, flush=True)
     if not is_printed and not open_page(url, os.environ):
         print("obsmask: found no browser to open it", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def serve_history(port: int = 0) -> Iterator[str]:
+    """Serve the page of the history alone, on loopback; give its address. Raises OSError."""
+    history = History(state_folder, _find_records)
+
+    def log(level: int, line: str) -> None:
+        print(f"obsmask: {line}", file=sys.stderr)
+
+    server = PageServer(PageSettings(port=port), None, log, history)
+    try:
+        yield server.url
+    finally:
+        server.close()
+
+
+def _find_records() -> Path:
+    """Return where the configuration has records go. Raises RuntimeError without a home."""
+    try:
+        settings = ConfigFile(find_config("")).settings
+    except ConfigError:  # the history is there all the same
+        settings = Settings()
+    return RecordFile(settings.metrics).path
 
 
 def find_page(address: Address) -> str:
@@ -70,24 +117,27 @@ def open_page(url: str, environment: Mapping[str, str]) -> bool:
     return has_screen and webbrowser.open(url)
 
 
-def _find_any_page(environment: Mapping[str, str]) -> str:
-    """Return the page of the proxy that the environment names, or that runs at the usual address.
+def _find_running_page(environment: Mapping[str, str]) -> str | None:
+    """Return the page of a proxy that runs; None if none does.
 
-    Without one it is the page of an `obsmask run`. Raises RuntimeError if there is none, or if it
-    is not clear which is meant.
+    It is the one that the environment names, or that runs at the usual address; else the latest to
+    start, whose page leads to the others, which are printed. Raises RuntimeError if a proxy runs
+    and has no page.
     """
     named = next(iter(find_addresses(environment)), None)
-    if named or _is_ours(DEFAULT_ADDRESS):
-        return find_page(named or DEFAULT_ADDRESS)
-    ports = dict.fromkeys(find_ports(state_folder()))
-    running = [each for port in ports if _is_ours(each := Address(DEFAULT_ADDRESS.host, port))]
-    if len(running) > 1:
-        choice = ", ".join(f"{host}:{port}" for host, port in running)
-        raise RuntimeError(
-            f"several proxies are running, the latest first: {choice}. For the page of one: "
-            "obsmask page --proxy ADDRESS"
-        )
-    return find_page(running[0] if running else DEFAULT_ADDRESS)
+    if named and _is_ours(named):
+        return find_page(named)
+    if _is_ours(DEFAULT_ADDRESS):
+        return find_page(DEFAULT_ADDRESS)
+    running = {each.page: each for each in reversed(list_running(state_folder())) if each.page}
+    pages = [*reversed(running.values())]  # the processes behind an Envoy have one page together
+    if len(pages) > 1:
+        print(f"obsmask: {len(pages)} proxies are running, the latest first:", file=sys.stderr)
+        for each in pages:
+            began = datetime.fromisoformat(each.began).astimezone()
+            tag = f", {printable(each.tag)}" if each.tag else ""
+            print(f"  since {began:%H:%M}: {each.page}  (run {each.run}{tag})", file=sys.stderr)
+    return pages[0].page if pages else None
 
 
 def _is_ours(address: Address) -> bool:

@@ -15,6 +15,7 @@ from addon.commands.options import (
     read_proxy_arguments,
     whole_number,
 )
+from addon.proxy.authorities import upstream_bundle
 from addon.proxy.server import HOST, Announcement, serve
 
 _ELSEWHERE = ("--listen", "--mode", "-m", "-p")
@@ -42,7 +43,7 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
     chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
     if not any(option.startswith(_ELSEWHERE) for option in options):
         _check_free(port)
-    serve(["--listen-port", str(port), *chosen, *options], Announcement())
+    serve(["--listen-port", str(port), *chosen, *options], upstream_bundle(), Announcement())
 
 
 def _check_free(port: int) -> None:

@@ -23,15 +23,14 @@ from addon.commands.options import (
     read_overrides,
     read_proxy_arguments,
 )
-from addon.commands.page import open_page
 from addon.config import advise
 from addon.network import Address, read_address
 from addon.places import state_folder
-from addon.proxy.authorities import user_bundle
+from addon.proxy.authorities import upstream_bundle, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import client_environment
 from addon.proxy.health import Health, check_health
-from addon.proxy.server import ProxyProcess, open_log
+from addon.proxy.process import ProxyProcess, open_log
 from addon.proxy.upstream import find_upstream
 from addon.recall import FOLDER_VARIABLE
 from addon.records.file import read_records
@@ -131,7 +130,8 @@ def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> "OwnPro
                 reverse=given["reverse"],
                 changes_client=changes,
                 as_it_is=as_it_is,
-            )
+            ),
+            click.get_current_context().find_object(ProxyProcess),
         )
     if (
         changes
@@ -148,6 +148,8 @@ def _show_page(url: str | None) -> None:
     if url is None:
         print("obsmask: the proxy has no page; its log says why", file=sys.stderr)
         return
+    from addon.commands.page import open_page  # which loads the doctor, too
+
     print(f"obsmask: page: {url}", file=sys.stderr)
     open_page(url, os.environ)
 
@@ -191,12 +193,15 @@ class OwnProxy:
     RuntimeError if the proxy does not start.
     """
 
-    def __init__(self, options: ProxyOptions) -> None:
+    def __init__(self, options: ProxyOptions, proxy: ProxyProcess | None) -> None:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
-        bundle, state = user_bundle(), state_folder()
-        self._proxy = ProxyProcess(options.arguments, folder=state, log=open_log(state))
-        self._healths = [self._proxy.start()]
+        bundle, self._upstream_bundle = user_bundle(), upstream_bundle()
+        if proxy is None:
+            state = state_folder()
+            proxy = ProxyProcess(state, open_log(state))
+        self._proxy = proxy
+        self._healths = [self._start()]
         self._deaths = 0
         address = self._proxy.address
         base_urls = point_at(address, options.reverse, os.environ) if options.reverse else {}
@@ -220,6 +225,9 @@ class OwnProxy:
     def __exit__(self, *_: object) -> None:
         self._proxy.stop()
 
+    def _start(self) -> Health:
+        return self._proxy.start(self._options.arguments, self._upstream_bundle)
+
     @property
     def page(self) -> str | None:
         """Where the live page is; None if there is none."""
@@ -232,7 +240,7 @@ class OwnProxy:
         self._deaths += 1
         if self._deaths <= _MAX_RESTARTS:
             with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
-                self._healths.append(self._proxy.start())
+                self._healths.append(self._start())
 
     def finish(self) -> str:
         """End the proxy, and return the last line of the run."""

@@ -15,11 +15,12 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from addon.records.harm import Holdout, dump_harm, list_harm
 from addon.records.record import RequestRecord
-from addon.records.tally import Bills, BillSum, Holdout, RedactionSum, Tally, Waits
+from addon.records.tally import Bills, BillSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
-    INPUT_TOKENS,
+    Currency,
     count_requests,
     count_summaries,
     explain_passed,
@@ -27,10 +28,8 @@ from addon.records.words import (
     find_record_currency,
     list_answers,
     list_costs,
-    list_groups,
     list_outgrown,
     list_rereads,
-    render_dollars,
     render_observed,
     render_resent,
     render_uncertain,
@@ -122,9 +121,9 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
-    held_out = [*_describe_held_out(tally), *list_groups(holdout)]
-    for number, line in enumerate(held_out):
-        table.add_row("" if number else "Held out", Text(line))
+    verdict = holdout.compare(datetime.now(UTC))
+    for number, line in enumerate(list_harm(verdict) if verdict else ()):
+        table.add_row("" if number else "Harm", Text(line))
     return table
 
 
@@ -169,11 +168,9 @@ def _describe_untouched(tally: Tally) -> Rows:
 def _describe_observed(tally: Tally) -> Rows:
     if tally.dry_run is not None:
         yield f"{count_requests(tally.dry_run.count)}: {render_observed(tally.dry_run)}"
-
-
-def _describe_held_out(tally: Tally) -> Rows:
     if tally.held_out is not None:
-        yield f"{count_requests(tally.held_out.count)}: {render_observed(tally.held_out)}"
+        held_out = count_requests(tally.held_out.count)
+        yield f"{held_out} held out: {render_observed(tally.held_out)}"
 
 
 def _describe_failures(tally: Tally) -> Rows:
@@ -319,7 +316,7 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     currency = find_currency(groups.total.bills)
     money = [_choose_bill(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
     rows = [
-        (_name(groups.by, key), *_describe(tally, bill))
+        (_name(groups.by, key), *_describe(tally, bill, currency))
         for (key, tally), bill in zip(tallies, money, strict=True)
     ]
     cost = "input\ncost" if currency.is_dollars else "worth, in\ninput tokens"
@@ -378,36 +375,36 @@ def _name(by: str, key: str | None) -> str:
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 
-def _describe(tally: Tally, bill: BillSum | None) -> tuple[str, ...]:
+def _describe(tally: Tally, bill: BillSum | None, currency: Currency) -> tuple[str, ...]:
     counts = (f"{tally.count - tally.token_counts:,}", f"{tally.failed:,}")
     is_observed = tally.requests["observed"] == tally.count
-    mark = "" if explain_mixed(tally) is None else MIXED
+    mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
     if bill is None:  # in a table of dollars, a row without any
         unpriced = tally.masked_bills.unpriced
         saved = render_uncertain(unpriced) if unpriced.requests else ""
         share = f"{unpriced.saved_share or 0:+.0%}{mark}" if saved is None else f"{saved}{mark}"
         return (*counts, "", "", share)
-    amounts = [_render_cell(amount, tally) for amount in (bill.after, bill.before)]
+    amounts = [currency.render_bare(amount) for amount in (bill.after, bill.before)]
     if is_observed:
         return (*counts, amounts[0], "", "observed")
     if (saved := render_uncertain(bill)) is None:
-        saved = f"{_render_cell(bill.saved, tally)} {bill.saved_share or 0:+.0%}"
+        saved = f"{currency.render_bare(bill.saved)} {bill.saved_share or 0:+.0%}"
     return (*counts, *amounts, f"{saved}{mark}")
-
-
-def _render_cell(amount: float, tally: Tally) -> str:
-    return render_dollars(amount) if tally.dollars.requests else INPUT_TOKENS.render_bare(amount)
 
 
 def list_mixed(groups: Groups) -> Iterator[str]:
     """Yield what the marked amounts of the table are of, row by row."""
+    in_dollars = groups.total.dollars.requests > 0
     for key, tally in groups.sort():
-        if why := explain_mixed(tally):
+        if why := explain_mixed(tally, in_dollars=in_dollars):
             yield f"{MIXED} {_name(groups.by, key)}: {why}"
 
 
-def explain_mixed(tally: Tally) -> str | None:
-    """Return of which requests a row's amounts are; None if they are of all."""
+def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
+    """Return of which requests a row's amounts are; None if they are of all.
+
+    in_dollars: whether the table is in dollars.
+    """
     said = []
     bills = tally.masked_bills
     if bills.dollars.requests and bills.unpriced.requests:
@@ -415,14 +412,12 @@ def explain_mixed(tally: Tally) -> str | None:
             f"the amounts are of {count_requests(bills.dollars.requests)}; "
             f"{bills.unpriced.requests:,} without a price"
         )
-    elif bills.unpriced.requests and tally.dollars.requests:
-        said.append("no price is known of what was masked")
+    elif bills.unpriced.requests and in_dollars:
+        said.append("no price is known")
     observed = tally.requests["observed"]
     if 0 < observed < tally.count:
-        said.append(
-            f"{observed:,} of {count_requests(tally.count)} were only observed: the amounts are of "
-            "the others"
-        )
+        all_ = count_requests(tally.count - tally.token_counts)
+        said.append(f"{observed:,} of {all_} were only observed: the amounts are of the others")
     return "; ".join(said) or None
 
 
@@ -431,6 +426,7 @@ def explain_mixed(tally: Tally) -> str | None:
 
 def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[str, str]) -> str:
     """Return every figure as JSON, with the units in the names; null is what is not known."""
+    verdict = groups.holdout.compare(datetime.now(UTC))
     document = {
         "records": str(source),
         "since": since.isoformat(timespec="seconds"),
@@ -439,23 +435,11 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
         "replayed": groups.replayed,
         "requests_left_out": groups.left_out,
         "total": _dump_tally(groups.total),
-        "holdout": _dump_holdout(groups.holdout),
+        "harm": verdict and dump_harm(verdict),
         "by": groups.by,
         "groups": [{"key": key, **_dump_tally(tally)} for key, tally in groups.sort()],
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def _dump_holdout(holdout: Holdout) -> Mapping[str, object]:
-    """Return each measure of a conversation, for those masked and those held out."""
-    return {
-        f"{name.replace('-', '').replace(' ', '_')}_per_conversation": {
-            "masked": difference.masked._asdict(),
-            "held_out": difference.held_out._asdict(),
-            "is_more_than_chance": difference.is_certain if difference.is_enough else None,
-        }
-        for name, difference in holdout.compare().items()
-    }
 
 
 def _dump_tally(tally: Tally) -> Mapping[str, object]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from addon.network import Address, is_loopback
 from addon.page.board import Board, Described
+from addon.page.history import History
 from addon.page.prometheus import Counters
 from addon.records.record import RequestRecord
 from masking.config import PageSettings
@@ -26,17 +27,24 @@ Log = Callable[[int, str], None]
 class PageServer:
     """A page that is served from now on. Raises OSError if its address cannot be had.
 
-    describe_run: returns how the proxy is; called in the thread of the page.
+    describe_run: returns how the proxy is; called in the thread of the page. None where there is
+        no proxy, and the page is of the history alone.
     log: takes lines from any thread.
+    history: the sessions before; None if none are to be shown.
     """
 
     def __init__(
-        self, settings: PageSettings, describe_run: Callable[[], Described], log: Log
+        self,
+        settings: PageSettings,
+        describe_run: Callable[[], Described] | None,
+        log: Log,
+        history: History | None = None,
     ) -> None:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         self._socket = socket.create_server((settings.host, settings.port), family=family)
         self._host, self.port = settings.host, int(self._socket.getsockname()[1])
         self._board, self._describe_run, self._log = Board(), describe_run, log
+        self._history = history
         is_scraped = settings.metrics
         if is_scraped == "auto":
             is_scraped = is_loopback(settings.host)
@@ -76,7 +84,14 @@ class PageServer:
         if not is_ending:
             from addon.page.web import Served, serve  # loads the server, and templates
 
-            served = Served(self._board, self._counters, self._describe_run, self._host, self.port)
+            served = Served(
+                self._board,
+                self._counters,
+                self._describe_run,
+                self._history,
+                self._host,
+                self.port,
+            )
             asyncio.run(serve(served, self._socket, self._waker))
 
 

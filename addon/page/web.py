@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import socket
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from addon.network import LOOPBACK_NAMES, bracket, is_loopback, read_ip
 from addon.page.board import Board, Described
 from addon.page.describe import describe_conversation, describe_view
+from addon.page.history import History
 from addon.page.prometheus import Counters, expose
 from masking.accounting import PARTS, label_reasons
 
@@ -67,18 +69,21 @@ class Served:
     """What is shown, and where; `ending` is set when the proxy ends.
 
     counters: what Prometheus may scrape; None if it may not.
+    describe_run: how the proxy is; None if there is none, and only the history is shown.
+    history: None if none is shown.
     """
 
     board: Board
     counters: Counters | None
-    describe_run: Callable[[], Described]
+    describe_run: Callable[[], Described] | None
+    history: History | None
     host: str
     port: int
     ending: asyncio.Event = field(default_factory=asyncio.Event)
 
     def describe(self, since: int) -> tuple[int, bytes]:
         """Return the version of the board, and what has changed since another, as JSON."""
-        run = self.describe_run()
+        run = self.describe_run() if self.describe_run else {}
         with self.board.lock:
             view = self.board.look(since)
             data = to_json({"run": run, **describe_view(view)})
@@ -100,6 +105,9 @@ async def serve(served: Served, listening: socket.socket, waker: socket.socket) 
         Application(
             [
                 (r"/", _Page, {"served": served}),
+                (r"/history", _HistoryPage, {"served": served}),
+                (r"/sessions", _Sessions, {"served": served}),
+                (r"/sessions/([^/]{1,300})", _Session, {"served": served}),
                 (r"/events", _Events, {"served": served}),
                 (r"/conversations/([^/]{1,300})", _Conversation, {"served": served}),
                 (r"/metrics", _Metrics, {"served": served}),
@@ -177,9 +185,46 @@ class _Handler(RequestHandler):
 
 
 class _Page(_Handler):
+    """The live page; where there is no proxy, that of the history."""
+
     async def answer(self, *_: str) -> None:
+        if self.served.describe_run is None:
+            self.redirect("/history")
+            return
         self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.write(render_page())
+        self.write(render_page("live", has_history=self.served.history is not None))
+
+
+class _HistoryPage(_Handler):
+    async def answer(self, *_: str) -> None:
+        if self.served.history is None:
+            raise HTTPError(404)
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.write(render_page("history", is_live=self.served.describe_run is not None))
+
+
+class _Sessions(_Handler):
+    """All sessions. To read thousands takes a moment, in which live events go on."""
+
+    async def answer(self, *_: str) -> None:
+        await self.answer_with(lambda history: history.describe())
+
+    async def answer_with(self, describe: Callable[[History], Described]) -> None:
+        history = self.served.history
+        if history is None:
+            raise HTTPError(404)
+        try:
+            data = await asyncio.to_thread(lambda: to_json(describe(history)))
+        except (OSError, RuntimeError, sqlite3.Error):
+            raise HTTPError(503) from None
+        self.set_header("Content-Type", "application/json")
+        self.write(data)
+
+
+class _Session(_Sessions):
+    async def answer(self, *arguments: str) -> None:
+        (key,) = arguments
+        await self.answer_with(lambda history: history.describe_session(key))
 
 
 class _Asset(_Handler):
@@ -287,15 +332,21 @@ ASSETS: Mapping[str, tuple[str, str]] = {
     "composition.js": (_OWN, "text/javascript"),
     "conversation.js": (_OWN, "text/javascript"),
     "live.js": (_OWN, "text/javascript"),
+    "history.js": (_OWN, "text/javascript"),
 }
-"""The room and the type of each file, in the order in which the page loads them."""
+"""The room and the type of each file, in the order in which a page loads them."""
+
+_OF_ONE_PAGE = {"live.js": "live", "history.js": "history"}
 
 _COLOURS = {"chosen": "with masking", "everything": "without"}
 
 
 @cache
-def render_page() -> str:
-    """Return the page, which needs nothing but what is served beside it."""
+def render_page(name: str = "live", *, has_history: bool = True, is_live: bool = True) -> str:
+    """Return a page, `live` or `history`, which needs nothing but what is served beside it.
+
+    has_history, is_live: whether there is the other page.
+    """
     environment = Environment(
         loader=FunctionLoader(lambda name: (files(_OWN) / "assets" / name).read_text("utf-8")),
         autoescape=True,
@@ -304,9 +355,12 @@ def render_page() -> str:
         lstrip_blocks=True,
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the order of legends
-    return environment.get_template("live.html.jinja").render(
+    own = [each for each in ASSETS if _OF_ONE_PAGE.get(each, name) == name]
+    return environment.get_template(f"{name}.html.jinja").render(
         data={"reasons": label_reasons(), "policies": _COLOURS, "parts": PARTS},
         version=version("observation-masking"),
-        styles=[name for name, (_, kind) in ASSETS.items() if kind == "text/css"],
-        scripts=[name for name, (_, kind) in ASSETS.items() if kind == "text/javascript"],
+        styles=[each for each in own if ASSETS[each][1] == "text/css"],
+        scripts=[each for each in own if ASSETS[each][1] == "text/javascript"],
+        has_history=has_history,
+        is_live=is_live,
     )

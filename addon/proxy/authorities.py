@@ -14,7 +14,6 @@ from pathlib import Path
 
 import certifi
 from filelock import FileLock
-from mitmproxy import certs, options
 
 from addon.places import data_folder, make_folder, write_private
 from addon.proxy.environment import (
@@ -24,6 +23,9 @@ from addon.proxy.environment import (
     WGET_VARIABLE,
     wgetrc_beside,
 )
+
+CONF_DIR, CONF_BASENAME = "~/.mitmproxy", "mitmproxy"
+"""As in `mitmproxy.options`, which takes long to load, and most callers need nothing else of it."""
 
 _CERTIFICATE = re.compile(
     rb"-----BEGIN (?:TRUSTED )?CERTIFICATE-----.*?-----END (?:TRUSTED )?CERTIFICATE-----", re.DOTALL
@@ -85,18 +87,22 @@ def own_authority() -> Path:
     path = authority_path()
     # Two that are started at once would mix the files of two authorities.
     with FileLock(_make_folder() / "authority.lock", _LOCK_SECONDS):
-        try:
-            certs.CertStore.from_store(path.parent, options.CONF_BASENAME, options.KEY_SIZE)
-        except UnicodeEncodeError:
-            raise ValueError(
-                f"mitmproxy cannot name {path.parent} in this locale: set PYTHONUTF8=1"
-            ) from None
+        made = ("-ca.pem", "-ca-cert.pem", "-dhparam.pem")  # the last is the last that is made
+        if not all(path.with_name(f"{CONF_BASENAME}{each}").is_file() for each in made):
+            from mitmproxy import certs, options
+
+            try:
+                certs.CertStore.from_store(path.parent, CONF_BASENAME, options.KEY_SIZE)
+            except UnicodeEncodeError:
+                raise ValueError(
+                    f"mitmproxy cannot name {path.parent} in this locale: set PYTHONUTF8=1"
+                ) from None
     return path
 
 
 def authority_path() -> Path:
     """Return where that certificate is, or will be."""
-    return Path(options.CONF_DIR).expanduser() / f"{options.CONF_BASENAME}-ca-cert.pem"
+    return Path(CONF_DIR).expanduser() / f"{CONF_BASENAME}-ca-cert.pem"
 
 
 def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:

@@ -54,7 +54,10 @@ class Flows:
     def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Have an answer pass as it comes, with a copy kept, if it may be a stream."""
         exchange, response = self._open.get(flow), flow.response
-        if exchange is None or response is None or response.stream:
+        if exchange is None or response is None:
+            return
+        exchange.begin_answer(response.status_code)
+        if response.stream:
             return
         if self._may_resend(flow, exchange):
             return  # another answer may take the place of this one
@@ -66,8 +69,8 @@ class Flows:
         exchange = self._open.get(flow)
         if exchange is None:
             return
-        if self._may_resend(flow, exchange) and (body := exchange.begin_second()) is not None:
-            status = await self._second_tries.send(flow, body)
+        if self._may_resend(flow, exchange) and (second := exchange.begin_second()) is not None:
+            status = await self._second_tries.send(flow, second.body, is_own=second.is_own)
             await exchange.end_second(status, HttpCarrier(flow))
         self._finish(flow)
 

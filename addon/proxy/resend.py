@@ -40,8 +40,10 @@ class SecondTries:
     def __init__(self) -> None:
         self._tasks: defaultdict[str, set[asyncio.Task[http.Response | None]]] = defaultdict(set)
 
-    async def send(self, flow: http.HTTPFlow, body: bytes) -> int | None:
+    async def send(self, flow: http.HTTPFlow, body: bytes, *, is_own: bool) -> int | None:
         """Send a flow's request with another body; return the answer's status, None if none began.
+
+        is_own: whether the body is the client's own.
 
         On return the flow has the answer, if it came to its end, and the request with the body if
         the provider took it: a recording, and the record, are of the request that was taken.
@@ -67,8 +69,9 @@ class SecondTries:
         status = tried.status
         if status is not None and 200 <= status < 300:
             _set_wire_body(flow.request, body)
-            drop_original(flow)
-            mark_resent(flow)
+            if is_own:
+                drop_original(flow)
+                mark_resent(flow)
         return status
 
     def give_up(self, client: Client) -> None:

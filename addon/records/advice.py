@@ -65,7 +65,19 @@ def _say_signed(record: RequestRecord, _: Advice) -> str:
 
 def _say_bound(record: RequestRecord, advice: Advice) -> str:
     place = f"{record.host}: {record.model or 'the model'}"
-    if record.binding == "refuses":
+    if record.bound == "may_refuse":
+        return (
+            f"{place} binds its reasoning to all that precedes it, and some accounts are refused "
+            "if an older tool result is masked. Whether this one is has not been tried: until it "
+            "is, none is masked that reasoning follows"
+        )
+    if record.bound == "account":
+        return (
+            f"{place} binds its reasoning to all that precedes it, and has refused this account a "
+            "request with an older tool result masked: for 30 days from then none is masked that "
+            "reasoning follows"
+        )
+    if record.bound == "refuses":
         return (
             f"{place} binds its reasoning to all that precedes it, and a request would be refused "
             "if an older tool result were masked: none is masked that reasoning follows"
@@ -89,6 +101,11 @@ def _say_outgrown(record: RequestRecord, _: Advice) -> str:
 
 def _say_resent(record: RequestRecord, _: Advice) -> str:
     refused = f"{record.host} refused a masked request to {record.model or 'a model'} (400), and"
+    if record.tried:
+        return (
+            f"{refused} did not take it as the agent wrote it either, so that says nothing of what "
+            "this account may send: it is tried again in an hour at the earliest"
+        )
     if record.resent == "accepted":
         return (
             f"{refused} took it as the agent wrote it: its conversation is sent unmasked until the "
@@ -145,9 +162,18 @@ WARNINGS: tuple[Notice, ...] = (
     ),
     Notice(
         "bound reasoning",
-        lambda record, _: record.binding is not None and bool((record.kept or {}).get("bound")),
-        lambda record: (record.host, record.model, record.binding),
+        lambda record, _: record.bound is not None and bool((record.kept or {}).get("bound")),
+        lambda record: (record.host, record.model, record.bound),
         _say_bound,
+    ),
+    Notice(
+        "tried",
+        lambda record, _: bool(record.tried) and record.account == "takes",
+        lambda record: (record.host, record.model),
+        lambda record, _: (
+            f"{record.host} has taken a masked request of this account to {record.model}: from now "
+            "on older tool results are masked there"
+        ),
     ),
     Notice(
         "outgrown",
@@ -158,7 +184,8 @@ WARNINGS: tuple[Notice, ...] = (
     ),
     Notice(
         "resent",
-        lambda record, _: record.resent is not None,
+        # Where it tells that the account refuses what is masked, that is said above.
+        lambda record, _: record.resent is not None and record.bound != "account",
         lambda record: (record.host, record.model, record.resent),
         _say_resent,
     ),

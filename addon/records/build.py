@@ -46,6 +46,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "format": received.wire.name,
         "purpose": received.purpose,
         "client": received.client,
+        "session": received.session,
         "label": received.settings.label or None,
         "subscription": received.subscription,
         "replay": received.replay,
@@ -56,12 +57,15 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "resent": rewritten.resent,
         "prefix": rewritten.prefix,
         "binding": rewritten.binding,
+        "account": rewritten.account,
+        "tried": rewritten.tried or None,
         "bytes_before": rewritten.bytes_before,
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
         # As it was answered
         "status": answered.status,
         "error": answered.error,
+        "input_transformations": dict(answered.transformations) or None,
         "conversation_id": answered.conversation_id,
         "prompt_tokens": usage.prompt,
         "cached_tokens": usage.cached,
@@ -87,6 +91,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         }
     if measured is not None:
         fields |= {name: getattr(measured.sizes, name) for name in _SIZES}
+        fields["folder"] = measured.folder
         fields["fits_unmasked"] = _fits_unmasked(answered, measured)
         if measured.sizes.request_tokens_before is not None:
             exact = is_exact_for(priced.model if priced else None)

@@ -200,7 +200,7 @@ class SharedFile:
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[str | None]:
         """Hold the writers' lock; give the reason if it cannot be had."""
-        lock = _take_lock(f"{path}.lock", self._patience)
+        lock = take_lock(f"{path}.lock", self._patience)
         if isinstance(lock, str):
             self._patience = 0.0
             yield lock
@@ -209,10 +209,7 @@ class SharedFile:
         try:
             yield None
         finally:
-            try:
-                _unlock(lock)  # to close it is not enough while a child process has it, too
-            finally:
-                os.close(lock)
+            release_lock(lock)
 
 
 if sys.platform == "win32":
@@ -237,8 +234,19 @@ else:
     _HELD_BY_ANOTHER = (BlockingIOError,)
 
 
-def _take_lock(name: str, patience: float) -> int | str:
-    """Return a lock, within so many seconds, or the reason why it cannot be had."""
+def release_lock(lock: int) -> None:
+    """Give back what `take_lock` has returned. Raises OSError."""
+    try:
+        _unlock(lock)  # to close it is not enough while a child process has it, too
+    finally:
+        os.close(lock)
+
+
+def take_lock(name: str, patience: float) -> int | str:
+    """Return a lock, within so many seconds, or the reason why it cannot be had.
+
+    The lock is on the file of that name, which is made if it is not there.
+    """
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
     end = time.monotonic() + patience
     while True:
@@ -321,18 +329,23 @@ _TIME = re.compile(rb'"time": ?"([^"\\]*)"')
 """Within a text its quotes would be escaped."""
 
 
-def read_records(path: Path, since: datetime | None = None) -> Iterator[RequestRecord]:
+def read_records(
+    path: Path, since: datetime | None = None, naming: str | None = None
+) -> Iterator[RequestRecord]:
     """Yield the records of chat requests in `<path>.1`, then those in `path`, as they were written.
 
     Lines that are cut off or no records are passed over, as are requests that arrived before
-    `since`; without a time zone it is local time. There may be no such file. Raises OSError for
-    one that cannot be read.
+    `since`; without a time zone it is local time. With `naming`, only lines that hold this text
+    somewhere are read. There may be no such file. Raises OSError for one that cannot be read.
     """
     oldest = None if since is None else _render_time(since)
+    text = None if naming is None else json.dumps(naming, ensure_ascii=False).encode()
     path = Path(os.path.realpath(path))
     with ExitStack() as opened:
         for file in _open_both(path, opened):
             for line in read_lines(file):
+                if text is not None and text not in line:
+                    continue
                 if oldest is None or _find_time(line) >= oldest:
                     yield from _read_line(line)
 

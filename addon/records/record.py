@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
+from addon.accounts import Verdict
 from addon.stages import Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
@@ -80,6 +81,13 @@ def _read_reasons(row: object) -> object:
     return tuple((int(count or 1), _OLD_LETTERS.get(letter, letter)) for count, letter in runs)
 
 
+Bound = OnHistoryEdit | Literal["account"]
+"""What the provider does once a text before reasoning has changed.
+
+"account": it refuses the request, as this account has found out.
+"""
+
+
 class RequestRecord(BaseModel):
     """One request and what became of it; null is what is not known.
 
@@ -87,7 +95,7 @@ class RequestRecord(BaseModel):
     ValueError for what is no record.
     """
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
 
     kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
     record_schema: Annotated[Count, means("The version of these fields; 1 if it is left out.")] = 1
@@ -117,6 +125,16 @@ class RequestRecord(BaseModel):
     client: Annotated[
         str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
     ] = None
+    session: Annotated[
+        str | None, means("The id that the client gives its session, in a header.")
+    ] = None
+    folder: Annotated[
+        str | None,
+        means(
+            "The last part of the name of the folder that the agent says it works in; no other "
+            "part of it is kept."
+        ),
+    ] = None
     label: Annotated[
         str | None, means("The label of the rule whose settings held for the request.")
     ] = None
@@ -141,9 +159,9 @@ class RequestRecord(BaseModel):
     resent: Annotated[
         Resent | None,
         means(
-            "What came of sending the request as the agent wrote it, after a 400 to the masked "
-            "one; `refused` also where no answer came. What it says of masking is then true of "
-            "the one that was taken."
+            "What came of sending the request once more, after a 400 to the masked one: as the "
+            "agent wrote it, or masked as before; `refused` also where no answer came. What the "
+            "record says of masking is then true of the one that was taken."
         ),
     ] = None
     replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
@@ -158,8 +176,18 @@ class RequestRecord(BaseModel):
         OnHistoryEdit | None,
         means(
             "What the provider does with the model's reasoning once a text before it has changed; "
-            "null if that changes nothing."
+            "`may_refuse` where that depends on the account. Null if that changes nothing."
         ),
+    ] = None
+    account: Annotated[
+        Verdict | None,
+        means(
+            "Where that depends on the account: whether this one `takes` or `refuses` such a "
+            "request; null if that is not known."
+        ),
+    ] = None
+    tried: Annotated[
+        bool | None, means("Whether the request was masked to find that out; null if not.")
     ] = None
     cache_read_ratio: Annotated[
         Amount,
@@ -203,6 +231,13 @@ class RequestRecord(BaseModel):
     ] = None
     status: Annotated[Count | None, means("The status of the answer.")] = None
     error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
+    input_transformations: Annotated[
+        Mapping[str, Count] | None,
+        means(
+            "What the provider says that it changed about the request, counted by kind, such as "
+            "`thinking_dropped`."
+        ),
+    ] = None
     messages: Annotated[Count | None, means("Messages.")] = None
     tool_turns: Annotated[Count | None, means("Tool turns.")] = None
     tool_results: Annotated[Count | None, means("Tool results.")] = None
@@ -405,6 +440,13 @@ class RequestRecord(BaseModel):
     def failed(self) -> bool:
         """Whether the provider failed, by its answer or by the lack of one."""
         return self.error == "provider failed" or (self.status or 0) >= 400
+
+    @property
+    def bound(self) -> Bound | None:
+        """Why results stay that reasoning is bound to; None where nothing is, or nobody minds."""
+        if self.binding != "may_refuse" or self.account is None:
+            return self.binding
+        return "account" if self.account == "refuses" else None
 
     @property
     def outgrew(self) -> bool:

@@ -9,15 +9,18 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.masker import Ledgers
+from addon.places import state_folder
 from addon.records.advice import LeftOut, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
+from addon.records.sessions import SessionLog, find_folder
 from addon.records.tally import Totals
 from addon.records.words import render_line, render_tally
 from addon.request import Message
@@ -36,7 +39,7 @@ from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base
-from masking.wire import read_usage
+from masking.wire import count_transformations, read_usage
 
 logger = logging.getLogger("observation_masking")
 
@@ -83,6 +86,8 @@ class Recorder:
             lambda record: log.log(logging.INFO, render_line(record)),
             lambda record: log.warn(warnings.find(record, self.advice)),
         ]
+        self.sessions = SessionLog(state_folder, log.log, self.find_path)
+        self.sinks.append(self.sessions.add)
         self._counter = TokenCounter(check=check_turn)
         self._worker = Worker("records", problem=_PROBLEM)
         self._pending = self._pending_bytes = 0
@@ -141,12 +146,14 @@ class Recorder:
         measuring: Measuring | None = None,
         history: Measuring | None = None,
         answer: Message | None = None,
+        learn: Callable[[Answered], object] = lambda _: None,
     ) -> None:
         """Record a request that has come to its end, unless too many wait for that.
 
         answered: without what is measured, and without the usage.
         history: of the request that holds the history of the conversation, if it is another.
-        answer: is decoded and read for its usage.
+        answer: is decoded, and read for its usage and for what it says of the request.
+        learn: is called with the request, complete, before it is recorded.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
@@ -159,12 +166,15 @@ class Recorder:
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
-            usage = None
+            usage, transformations = None, {}
             try:
-                usage = read_usage(read_answer(answer) or b"") if answer else None
+                if answer and (body := read_answer(answer)):
+                    usage, transformations = read_usage(body), count_transformations(body)
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
-            complete = answered.complete(measured, whole.conversation_id if whole else None, usage)
+            conversation_id = whole.conversation_id if whole else None
+            complete = answered.complete(measured, conversation_id, usage, transformations)
+            learn(complete)
             record = make_record(complete, self._ledgers.enter(complete))
             for sink in self.sinks:
                 try:
@@ -188,6 +198,10 @@ class Recorder:
         else:
             release = self._hold(0, records=1)
             self._worker.submit(job).add_done_callback(release)
+
+    def find_path(self) -> Path:
+        """Return where the records go. Raises RuntimeError if the user has no home."""
+        return self._file.path
 
     @property
     def path(self) -> str | None:
@@ -217,6 +231,7 @@ class Recorder:
             self._log.log(
                 logging.WARNING, f"{requests} not recorded: that took too long at the end"
             )
+        self.sessions.close()
         self._file.close()
         self._log.flush()
 
@@ -240,4 +255,5 @@ def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) ->
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),
+        folder=find_folder(rewrite.conversation),
     )

@@ -7,15 +7,15 @@ words for these sums are in `words.py`.
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import ceil, sqrt
+from math import ceil
 from typing import NamedTuple
 
-from addon.records.record import RequestRecord
+from addon.records.record import Bound, RequestRecord
 from addon.stages import Resent
 from masking.accounting import NO_MARGIN, Margin, is_about_nothing, read_margin
-from masking.wire import OnHistoryEdit, is_plausible
+from masking.wire import is_plausible
 
 # What was observed only: as it was sent, and as if it had been masked
 
@@ -165,43 +165,55 @@ class Bills:
             self.answer_dollars += record.answer_dollars
 
 
+_LEAST_SLIDES = 3
+"""With fewer moves, nothing is said of how often the boundary moves."""
+
+
 @dataclass(slots=True)
 class Balance:
     """What masking has saved in a conversation, in input tokens, and what it goes on to save.
 
     saved: less than 0 as long as the moves of the boundary have not paid off.
     each: what the next request would save; None if that is not known.
-    has_moved: whether the boundary has moved at all.
+    requests, moves: how many requests that is of, and at how many of them the boundary moved.
     is_held: whether it moves no more, because the cache did not return after a move.
     """
 
     saved: float = 0.0
     each: float | None = None
-    has_moved: bool = False
+    requests: int = 0
+    moves: int = 0
     is_held: bool = False
 
     def add(self, record: RequestRecord) -> None:
         """Count a request of the conversation."""
         saved = (record.cost_tokens_before or 0.0) - (record.cost_tokens_after or 0.0)
         self.saved += saved
+        self.requests += 1
         self.is_held = bool(record.boundary_held)
         if not record.boundary_moved:
             self.each = saved
             return
         # What a move takes out would be read from the cache by each later request. How many tokens
-        # that is to the provider is known by what it counted of the rest.
-        self.has_moved = True
+        # that is to the provider is known by what it counted of the rest, or of a recorded prompt.
+        self.moves += 1
         before, after = record.request_tokens_before, record.request_tokens_after
         read, counted = record.price_read_ratio, record.prompt_tokens
         if before is None or not after or read is None:
             self.each = None
         else:
-            self.each = (before - after) * read * (counted / after if counted else 1.0)
+            sent = before if record.replay else after
+            self.each = (before - after) * read * (counted / sent if counted else 1.0)
+
+    @property
+    def slides(self) -> bool:
+        """Whether the boundary moves so often that no move has the time to pay off."""
+        return self.moves >= _LEAST_SLIDES and self.moves > self.requests / 2
 
     @property
     def pays_off_in(self) -> int | None:
         """The requests after which the moves have paid off; None if they have, or never will."""
-        if self.saved >= 0 or not self.has_moved or self.each is None or self.each <= 0:
+        if self.saved >= 0 or not self.moves or self.slides or self.each is None or self.each <= 0:
             return None
         return max(1, ceil(-self.saved / self.each))
 
@@ -291,7 +303,7 @@ class Tally:
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     resent: Counter[Resent] = field(default_factory=Counter)
     passed_through: Counter[str] = field(default_factory=Counter)
-    passed_bound: Counter[tuple[str, OnHistoryEdit]] = field(default_factory=Counter)
+    passed_bound: Counter[tuple[str, Bound]] = field(default_factory=Counter)
     results: int = 0
     masked: int = 0
     images: int = 0
@@ -301,7 +313,7 @@ class Tally:
     kept: Counter[str] = field(default_factory=Counter)
     summaries: int = 0
     rereads: int = 0
-    bound: Counter[OnHistoryEdit] = field(default_factory=Counter)
+    bound: Counter[Bound] = field(default_factory=Counter)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
@@ -346,8 +358,8 @@ class Tally:
         if record.passed_through is not None:
             why = _PLACE.sub("[]", record.passed_through)
             self.passed_through[why] += 1
-            if record.binding is not None:
-                self.passed_bound[why, record.binding] += 1
+            if record.bound is not None:
+                self.passed_bound[why, record.bound] += 1
             return
         self._add_results(record)
         self._add_sizes(record)
@@ -404,8 +416,8 @@ class Tally:
         self.rereads += record.rereads or 0
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
-        if record.binding is not None and (record.kept or {}).get("bound"):
-            self.bound[record.binding] += 1
+        if record.bound is not None and (record.kept or {}).get("bound"):
+            self.bound[record.bound] += 1
         self.redaction.add(record)
         if record.reduction_stage is not None:
             self.reductions[record.reduction_stage] += 1
@@ -497,138 +509,3 @@ class Totals:
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
         (self.replayed if record.replay else self.sent).add(record)
-
-
-# The hold-out: how the conversations that are masked do beside those that are observed only.
-#
-# Only records of one configuration are compared with each other, so that both groups are of the
-# same time. A conversation is what was drawn by lot, so it is what counts, and not the request.
-#
-# Agents repeat calls without masking, too, so the re-reads of the conversations held out, of what
-# would have been masked, are the base rate: masking causes what the masked ones have beyond it.
-
-
-LEAST_COMPARED = 10
-"""With fewer conversations in a group, nothing is said of a difference."""
-
-_SURE = 2.0
-"""The standard errors within which a difference is chance; it is so 19 times in 20."""
-
-
-@dataclass(slots=True)
-class ConversationSum:
-    """The sums of a conversation's requests.
-
-    turns: the most tool turns that any of them had.
-    rereads: calls that repeat one whose result was masked, or would have been.
-    dollars: what they cost; None if the price of any is not known.
-    """
-
-    requests: int = 0
-    failures: int = 0
-    turns: int = 0
-    rereads: int = 0
-    dollars: float | None = 0.0
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request; its cost is that of what was sent."""
-        self.rereads += record.rereads or 0
-        record = as_sent(record)
-        self.requests += 1
-        self.failures += record.failed
-        self.turns = max(self.turns, record.tool_turns or 0)
-        if record.cost_tokens_after is not None:  # else the provider did not take it
-            cost = record.cost_dollars_after
-            self.dollars = None if cost is None or self.dollars is None else self.dollars + cost
-
-
-class Mean(NamedTuple):
-    """The mean over some conversations, and its standard error; None if there is but one."""
-
-    conversations: int
-    mean: float
-    error: float | None
-
-
-class Difference(NamedTuple):
-    """A measure of the masked conversations and of those held out."""
-
-    masked: Mean
-    held_out: Mean
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether there are enough conversations to say anything."""
-        return min(self.masked.conversations, self.held_out.conversations) >= LEAST_COMPARED
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether the two differ by more than chance explains."""
-        error = sqrt((self.masked.error or 0.0) ** 2 + (self.held_out.error or 0.0) ** 2)
-        return self.is_enough and abs(self.masked.mean - self.held_out.mean) > _SURE * error
-
-
-_MEASURES: Mapping[str, Callable[[ConversationSum], float | None]] = {
-    "failures": lambda conversation: conversation.failures,
-    "requests": lambda conversation: conversation.requests,
-    "tool turns": lambda conversation: conversation.turns,
-    "re-reads": lambda conversation: conversation.rereads,
-    "dollars": lambda conversation: conversation.dollars,
-}
-
-
-@dataclass(slots=True)
-class _Groups:
-    masked: dict[str, ConversationSum] = field(default_factory=dict)
-    held_out: dict[str, ConversationSum] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Holdout:
-    """The conversations of both groups, by the digest of their configuration.
-
-    most: how many conversations are compared; those met later are not. None is all.
-    """
-
-    most: int | None = None
-    _count: int = 0
-    _found: dict[str, _Groups] = field(default_factory=dict)
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request for an answer, if it was masked or held out."""
-        is_out = record.group == "holdout"
-        is_compared = is_out or record.masking == "on"
-        is_answer = record.purpose in (None, "answer") and record.passed_through is None
-        if record.conversation_id is None or not (is_compared and is_answer):
-            return
-        groups = self._found.setdefault(record.config_digest or "", _Groups())
-        group = groups.held_out if is_out else groups.masked
-        if record.conversation_id not in group:
-            if self._count == self.most:
-                return
-            self._count += 1
-            group[record.conversation_id] = ConversationSum()
-        group[record.conversation_id].add(record)
-
-    def compare(self) -> Mapping[str, Difference]:
-        """Return each measure of both groups, in a conversation; none if one group is empty."""
-        compared = [each for each in self._found.values() if each.held_out and each.masked]
-        masked = [one for groups in compared for one in groups.masked.values()]
-        held_out = [one for groups in compared for one in groups.held_out.values()]
-        return {
-            name: Difference(of_masked, of_held_out)
-            for name, measure in _MEASURES.items()
-            if (of_masked := _mean(masked, measure)) and (of_held_out := _mean(held_out, measure))
-        }
-
-
-def _mean(
-    conversations: list[ConversationSum], measure: Callable[[ConversationSum], float | None]
-) -> Mean | None:
-    values = [value for each in conversations if (value := measure(each)) is not None]
-    if not values:
-        return None
-    from statistics import fmean, stdev  # which a proxy without a page need not load
-
-    error = stdev(values) / sqrt(len(values)) if len(values) > 1 else None
-    return Mean(len(values), fmean(values), error)

@@ -11,13 +11,10 @@ from typing import NamedTuple
 
 from addon.config_commands import Advice
 from addon.passed import Passed, name_of
-from addon.records.record import RequestRecord
+from addon.records.record import Bound, RequestRecord
 from addon.records.tally import (
-    LEAST_COMPARED,
     Bills,
     BillSum,
-    Difference,
-    Holdout,
     RunTally,
     Savings,
     Tally,
@@ -27,7 +24,6 @@ from addon.records.tally import (
 from addon.request import one_line
 from masking.accounting import is_about_nothing
 from masking.model import REASONS
-from masking.wire import OnHistoryEdit
 
 # Amounts of money
 
@@ -410,10 +406,15 @@ def why_lost(tally: Tally) -> str | None:
         return None
     if any(each.is_held for each in lost):
         return "the provider's cache did not return after a move, so no more is masked there"
+    if sliding := next((each for each in lost if each.slides), None):
+        return (
+            f"the boundary moved at {sliding.moves:,} of {count_requests(sliding.requests)}, and "
+            "each move breaks the provider's cache"
+        )
     waits = [wait for each in lost if (wait := each.pays_off_in) is not None]
     if not waits:
         return None
-    more = f"{'' if max(waits) == 1 else 's'}"
+    more = "" if max(waits) == 1 else "s"
     if len(lost) == 1:
         return (
             "a move of the boundary has just been paid for; it pays off in about "
@@ -472,7 +473,9 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
     for record in [*tally.outgrown.values()][-_MOST_NAMED:]:
         tokens, window = record.request_tokens_before, record.model_window_tokens
         sizes = (
-            "" if tokens is None or window is None else f", {tokens / window:.2f} times its size"
+            ""
+            if tokens is None or window is None
+            else f", a prompt of {tokens / window:.0%} of its window"
         )
         yield f"{one_line(record.model or '?')} at {one_line(record.host)}{sizes}"
 
@@ -496,8 +499,16 @@ class WhyUnmasked(NamedTuple):
 
 
 _DROPS = {"schema1.bound_reasoning": "drop"}
-BOUND: Mapping[OnHistoryEdit, WhyUnmasked] = {
+BOUND: Mapping[Bound, WhyUnmasked] = {
     "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it"),
+    "may_refuse": WhyUnmasked(
+        "the model binds its reasoning, and nobody has tried yet whether this account lets "
+        "older results be masked all the same"
+    ),
+    "account": WhyUnmasked(
+        "the model binds its reasoning, and this account refuses requests whose older results are "
+        "masked"
+    ),
     "drops": WhyUnmasked("the model would lose its reasoning", Advice().set(_DROPS)),
 }
 """By what the provider does with reasoning once a text before it has changed."""
@@ -644,58 +655,3 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
     yield from list_answers(tally)
 
-
-# The hold-out
-
-
-class ComparedMeasure(NamedTuple):
-    """A measure of a conversation, on average; `verdict` is empty where there are too few."""
-
-    name: str
-    masked: str
-    held_out: str
-    verdict: str
-
-
-class Comparison(NamedTuple):
-    """Both groups: how many conversations they have, and each measure of them."""
-
-    counts: str
-    measures: tuple[ComparedMeasure, ...]
-
-
-NOTE = "agents repeat calls without masking, too: what is held out shows how often"
-
-_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}", "re-reads": "{:,.2f}"}
-
-
-def describe_groups(holdout: Holdout) -> Comparison | None:
-    """Return both groups in words; None if one of them is empty."""
-    compared = holdout.compare()
-    if not compared:
-        return None
-    counted = compared["requests"]
-    held_out, masked = counted.held_out.conversations, counted.masked.conversations
-    few = "" if counted.is_enough else f", too few to tell: {LEAST_COMPARED} of each are the least"
-    return Comparison(
-        f"{held_out:,} of {held_out + masked:,} conversations{few}",
-        tuple(_compare(name, difference) for name, difference in compared.items()),
-    )
-
-
-def _compare(name: str, difference: Difference) -> ComparedMeasure:
-    form = _FORMS.get(name, "{:,.1f}")
-    masked, held_out = (form.format(mean.mean) for mean in difference)
-    chance = "more than chance" if difference.is_certain else "may be chance"
-    return ComparedMeasure(name, masked, held_out, chance if difference.is_enough else "")
-
-
-def list_groups(holdout: Holdout) -> Iterator[str]:
-    """Yield both groups, line by line."""
-    if (found := describe_groups(holdout)) is None:
-        return
-    yield found.counts
-    for name, masked, held_out, verdict in found.measures:
-        end = f" ({verdict})" if verdict else ""
-        yield f"{name} in each: {masked} masked, {held_out} held out{end}"
-    yield NOTE

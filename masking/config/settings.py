@@ -43,7 +43,7 @@ from masking.rewrite import Strategies
 from masking.window import BoundReasoning, MaskPolicy
 from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
 
-TABLE = ConfigDict(extra="forbid")
+TABLE = ConfigDict(extra="forbid", defer_build=True)
 """An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
 
 
@@ -240,11 +240,15 @@ class Schema1Table:
         "old; 0 is off.",
     )
     bound_reasoning: BoundReasoning = Field(
-        default="keep",
-        description="What becomes of results that later reasoning is bound to: "
-        '`"keep"` masks none of them, `"drop"` masks them where the provider then drops that '
-        "reasoning without a word (OpenAI), but never where it refuses the request (Anthropic). "
-        "The newest models bind their reasoning to everything before it, tool results included.",
+        default="try",
+        description="What becomes of results that later reasoning is bound to; the newest models "
+        "bind their reasoning to everything before it, tool results included. "
+        '`"keep"` masks none of them. `"try"` masks them where Anthropic takes that: on accounts '
+        "made before 31 August 2026, at claude-opus-5-5, sonnet-5-5, haiku-5-5 and fable-5-1. To "
+        "find out, one request of claude-code's goes out masked; if it is refused, the agent's own "
+        "bytes are sent at once, the agent gets their answer, and the account is left alone for 30 "
+        'days. This needs the memory. `"drop"` also masks them where the provider then drops '
+        "that reasoning without a word (OpenAI).",
     )
     min_chars: StrictInt = Field(
         default=0,

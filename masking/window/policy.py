@@ -20,7 +20,7 @@ DEFAULT_TEMPLATE = (
     "(tool_call_id={tool_call_id}, outil={tool_name}, chars={original_chars})]"
 )
 
-BoundReasoning = Literal["keep", "drop"]
+BoundReasoning = Literal["keep", "try", "drop"]
 
 _NOT_NEGATIVE = ("min_chars", "error_words_max_chars", "max_loss")
 _GLOBS = ("keep_tools", "mask_tools", "keep_arguments")
@@ -57,8 +57,9 @@ class MaskPolicy:
     target_arguments: the names of such arguments; the first that a call has is its target.
     mask_images: also mask the images of old results, each with a text that says what it was.
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
-    bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "drop": do so
-        where the provider then drops the reasoning, never where it refuses the request.
+    bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "try": do so on
+        accounts whose provider takes the request all the same; "drop": also where the provider
+        then drops the reasoning. Never where it refuses the request.
     keep_tools: keep the results of these tools, however old (globs; see `masking.patterns`).
     mask_tools: unless empty, mask the results of these tools alone (globs). A tool whose name is
         unknown is named by neither.

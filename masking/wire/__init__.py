@@ -27,7 +27,13 @@ from masking.wire.parts import (
     is_marked,
 )
 from masking.wire.responses import HELD_BY_RESPONSE, RESPONSES
-from masking.wire.usage import Usage, find_usage, is_plausible, read_usage
+from masking.wire.usage import (
+    Usage,
+    count_transformations,
+    find_usage,
+    is_plausible,
+    read_usage,
+)
 
 __all__ = [
     "BILLING_HEADER",
@@ -51,6 +57,7 @@ __all__ = [
     "Usage",
     "WireFormat",
     "count_blocks",
+    "count_transformations",
     "find_claude_binding",
     "find_format",
     "find_messages_binding",

@@ -73,10 +73,10 @@ Purpose = Literal["answer", "count", "compact"]
 """What a request asks for: an answer, the tokens that it would have, or its history in short."""
 
 
-OnHistoryEdit = Literal["refuses", "drops"]
+OnHistoryEdit = Literal["refuses", "may_refuse", "drops"]
 """What a provider does with signed or encrypted reasoning once a text before it has changed.
 
-It refuses the request, or it drops the reasoning without a word.
+It refuses the request, or does so on some accounts alone, or drops the reasoning without a word.
 """
 
 

@@ -264,10 +264,15 @@ def find_obstacle(document: Document) -> str | None:
 
 
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what the model does with bound thinking; the request may allow dropping it."""
-    if follow(document, _MISMATCH_BEHAVIOR) == "drop_block":
+    """Return what the model does with bound thinking.
+
+    The request may allow dropping it. If it asks for an error instead, it gets one on any account.
+    """
+    asked = follow(document, _MISMATCH_BEHAVIOR)
+    if asked == "drop_block":
         return None
-    return find_messages_binding(model)
+    binding = find_messages_binding(model)
+    return "refuses" if binding == "may_refuse" and asked is not None else binding
 
 
 def find_tools(body: Document) -> object:

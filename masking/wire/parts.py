@@ -184,6 +184,10 @@ _VERSION = re.compile(
     re.IGNORECASE,
 )
 _LAST_FREE = (5, 0)
+_BY_ACCOUNT = re.compile(r"(?:(?:opus|sonnet|haiku)-5[-.]5|fable-5[-.]1)(?!\d)", re.IGNORECASE)
+"""Refused for accounts made since 31 August 2026; an older account's request is taken as it is, if
+it does not set `block_binding` (Anthropic's documentation, `build-with-claude/preserved-thinking`).
+"""
 
 _OPENAI = re.compile(
     r"(?:\b|chat)(?:gpt-(?P<major>\d{1,2})(?:\.(?P<minor>\d{1,2}))?|(?P<older>o[1-4]|codex-mini|gpt-oss|"
@@ -210,7 +214,9 @@ def find_claude_binding(model: str | None) -> OnHistoryEdit | None:
     if found["old"] or found["older"]:
         return None
     version = (int(found["major"]), int(found["minor"] or 0))
-    return None if version <= _LAST_FREE else "refuses"
+    if version <= _LAST_FREE:
+        return None
+    return "may_refuse" if _BY_ACCOUNT.search(model) else "refuses"
 
 
 def find_messages_binding(model: str | None) -> OnHistoryEdit | None:

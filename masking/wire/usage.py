@@ -11,6 +11,7 @@ import json
 import re
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -192,6 +193,30 @@ def read_usage(body: bytes) -> Usage | None:
     return functools.reduce(_merge, map(find_usage, payloads), None)
 
 
+_TRANSFORMATIONS = "input_transformations"
+
+
+def count_transformations(body: bytes) -> dict[str, int]:
+    """Return what a provider says that it changed about a request, counted by its kind.
+
+    Such as `thinking_dropped`, of Anthropic's answers (`build-with-claude/preserved-thinking`). The
+    body is as that of `read_usage`.
+    """
+    word = _TRANSFORMATIONS.encode()
+    if word not in body:
+        return {}
+    counted: Counter[str] = Counter()
+    chunks = (chunk for chunk in _split(body, (word,)) if word in chunk)
+    for payload in itertools.chain.from_iterable(map(_decode, chunks)):
+        for path in ((_TRANSFORMATIONS,), ("message", _TRANSFORMATIONS)):
+            items = _at(payload, path)
+            found = items if isinstance(items, list) else []
+            kinds = (each.get("type") for each in found if isinstance(each, dict))
+            # The start and the end of a stream may list the same.
+            counted |= Counter(kind for kind in kinds if isinstance(kind, str))
+    return dict(counted)
+
+
 def find_usage(payload: object) -> Usage | None:
     """Return the usage in a decoded JSON response, or in a chunk of a stream; None without one.
 
@@ -212,12 +237,12 @@ def find_usage(payload: object) -> Usage | None:
     return Usage(**found) if found else None
 
 
-def _split(body: bytes) -> Iterable[bytes]:
-    """Return the documents, or the data of the events, in a body."""
+def _split(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
+    """Return the documents, or the data of those events that have one of these words, in a body."""
     if is_event_stream(body):
         return find_payloads(body)
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return [content] if content.startswith((b"{", b"[")) else find_data(content, _WORDS)
+    return [content] if content.startswith((b"{", b"[")) else find_data(content, words)
 
 
 def _decode(chunk: bytes) -> list[object]:

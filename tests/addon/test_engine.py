@@ -156,7 +156,9 @@ def test_what_fails_after_a_second_try_leaves_the_record_all_the_same(
     carrier = Carrier()
     exchange = begin(engine, carrier)
     assert exchange.may_resend(400, carrier.body)
-    assert BODY == exchange.begin_second()
+    second = exchange.begin_second()
+    assert second is not None
+    assert (BODY, True) == (second.body, second.is_own)
 
     async def fail(*_: object) -> None:
         raise ValueError("s3cr3t")

@@ -95,8 +95,8 @@ CASES = {
         f"{LEFT} the command itself sets ANTHROPIC_BASE_URL to {VENDOR}", hindrance=True,
     ),
     "a model in the command": Case(
-        ("env", "ANTHROPIC_MODEL=opus", "claude"), {}, {},
-        f"{LEFT} claude-opus-5-5 (opus) binds its reasoning to what precedes it", hindrance=True,
+        ("env", "ANTHROPIC_MODEL=fable", "claude"), {}, {},
+        f"{LEFT} claude-fable-5-2 (fable) binds its reasoning to what precedes it", hindrance=True,
     ),
     "a password": Case(
         CLAUDE, {"ANTHROPIC_BASE_URL": "https://me:secret@gateway.example.com"}, {},
@@ -188,12 +188,12 @@ CASES = {
     "what is no environment": Case(CLAUDE, {}, {"USER": {"env": [1], "model": 5}}, TO_VENDOR, SET),
     # The models.
     "a model that binds": Case(
-        (*CLAUDE, "--model", "claude-opus-5-5"), {}, {},
-        f"{LEFT} claude-opus-5-5 binds its reasoning to what precedes it", hindrance=True,
+        (*CLAUDE, "--model", "claude-fable-5-2"), {}, {},
+        f"{LEFT} claude-fable-5-2 binds its reasoning to what precedes it", hindrance=True,
     ),
     "its other name": Case(
-        ("claude", "--model=Sonnet[1m]"), {}, {},
-        f"{LEFT} claude-sonnet-5-5 (Sonnet[1m]) binds its reasoning to what precedes it",
+        ("claude", "--model=Fable[1m]"), {}, {},
+        f"{LEFT} claude-fable-5-2 (Fable[1m]) binds its reasoning to what precedes it",
         hindrance=True,
     ),
     "a name that stands for another": Case(
@@ -201,20 +201,23 @@ CASES = {
         TO_VENDOR, SET,
     ),
     "the variable before the files": Case(
-        CLAUDE, {"ANTHROPIC_MODEL": FREE}, {"MANAGED": {"model": "opus"}},
+        CLAUDE, {"ANTHROPIC_MODEL": FREE}, {"MANAGED": {"model": "fable"}},
         TO_VENDOR, SET,
     ),
     "the argument before the variable": Case(
-        ("claude", "--model", "opus", "--model", FREE), {"ANTHROPIC_MODEL": "opus"}, {},
+        ("claude", "--model", "fable", "--model", FREE), {"ANTHROPIC_MODEL": "fable"}, {},
         TO_VENDOR, SET,
     ),
     "the model of the strongest file": Case(
-        CLAUDE, {}, {"USER": {"model": FREE}, "PROJECT": {"model": "haiku"}},
-        f"{LEFT} claude-haiku-5-5 (haiku) binds its reasoning to what precedes it", hindrance=True,
+        CLAUDE, {}, {"USER": {"model": FREE}, "PROJECT": {"model": "fable"}},
+        f"{LEFT} claude-fable-5-2 (fable) binds its reasoning to what precedes it", hindrance=True,
+    ),
+    "a model that binds by account": Case(
+        ("claude", "--model", "opus"), {}, {}, TO_VENDOR, SET
     ),
     "whichever is the account's": Case(("claude", "--model", "default"), {}, {}, TO_VENDOR, SET),
     "what stands in a prompt": Case(
-        ("claude", "-p", "--", "--model", "opus"), {}, {}, TO_VENDOR, SET
+        ("claude", "-p", "--", "--model", "fable"), {}, {}, TO_VENDOR, SET
     ),
 }  # fmt: skip
 
@@ -297,7 +300,7 @@ def test_a_proxy_that_cannot_be_a_base_url(
 
 def test_nothing_is_done_for_a_proxy_that_cannot_be_a_base_url(tmp_path: Path) -> None:
     """What needs no change is unchanged for its own reason."""
-    old, bound = Address("127.0.0.1", 8080), {"ANTHROPIC_MODEL": "claude-opus-5-5"}
+    old, bound = Address("127.0.0.1", 8080), {"ANTHROPIC_MODEL": "claude-fable-5-2"}
     places = write({"LOCAL": url(LOCAL)}, tmp_path)
     found = plan(["claude", "-p"], {}, places, old, HEALTH)
     assert found is not None

@@ -104,9 +104,9 @@ def test_claude_code_is_led_to_its_server_by_way_of_the_proxy(
     ("environment", "arguments", "why"),
     [
         (
-            {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+            {"ANTHROPIC_MODEL": "claude-fable-5-2"},
             (),
-            "claude-opus-5-5 binds its reasoning to what precedes it",
+            "claude-fable-5-2 binds its reasoning to what precedes it",
         ),
         (
             {},

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from addon.commands.main import main
 from addon.commands.status_views import ASCII_MARKS, MARKS, count_groups, render_groups
+from addon.records.harm import NOTE
 from addon.records.record import RequestRecord
-from addon.records.tally import Holdout, Mean, as_masked, as_sent
+from addon.records.tally import as_masked, as_sent
 from tests.records.test_record import FIRST_SCHEMA
 from tests.support.made_up_records import (
     LEAST,
@@ -78,24 +79,23 @@ def test_the_page_tells_what_the_requests_came_to(
         f"from {records}",
         "",
         "Requests          4 in 1 conversation",
-        "Tokens            900 sent, 300 not sent (-25%)",
-        "Prompts           $1.0000 of $4.0000 saved (25% ±6, at API prices)",
-        "                  unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
+        "Input             of 2 requests cost $3.00 at API prices, without masking $4.00: saved "
+        "$1.00 (25% ±6)",
         "Failed            masking on  1 of 3 requests (33.3%): 1 x 429",
         "                  masking off 1 of 1 request (100.0%): 1 x 500",
-        "Most expensive    $2.0000, unmasked $3.0000",
-        "                  Wed 04 Mar 2020 12:00, m at h, 300 tokens",
-        "First token       after 0.50 s in 1 answer",
-        "                  where the boundary moved, after 2.00 s in 1 answer",
+        "Most expensive    $2.00, without masking $3.00",
+        "                  Wed 04 Mar 2020 12:00, m at h",
+        "First token       0.50 s, 1 answer",
+        "                  where the boundary moved, 2.00 s, 1 answer",
         "Passed untouched  1 request: claude-code signs what it sends; "
         "obsmask run -- claude changes that",
         "",
         "",
-        "                               tokens   not",
-        " day         requests  failed    sent  sent         saved  # sent - not",
+        "                               input  without",
+        " day         requests  failed   cost  masking       saved  # paid - saved",
         f" {'=' * 98}",
-        f" Wed 04 Mar         3       1     600   25%  $1.0000 +25%  {'#' * 30}{'-' * 10}",
-        f" Thu 05 Mar         1       1     300   25%                {'#' * 15}{'-' * 5}",
+        f" Wed 04 Mar         3       1  $3.00    $4.00  $1.00 +25%  {'#' * 30}{'-' * 10}",
+        " Thu 05 Mar         1       1",
         "",
         "1 request of recordings left out: see --replayed.",
     ]
@@ -106,17 +106,17 @@ def test_the_page_tells_what_the_requests_came_to(
     [
         pytest.param(
             [REQUEST | bill(5_000, 4_000, 100) | UNPRICED],
-            "Prompts",
-            ["1 request of no known price: 1,000 of 5,000 input tokens saved (20% ±2)"],
+            "Input",
+            [
+                "worth 4,000 input tokens (no price is known), without masking 5,000: saved 1,000 "
+                "(20% ±2)"
+            ],
             id="no known price",
         ),
         pytest.param(
             [REQUEST | bill(4, 3, 0.25, masking="observed")],
             "Observed",
-            [
-                "1 request: masking would have left out 100 of 400 tokens (-25%) and saved $1.0000 "
-                "of $4.0000 (25% ±6)"
-            ],
+            ["1 request: input cost $4.00, with masking $3.00: would have saved $1.00 (25% ±6)"],
             id="what masking would have done",
         ),
         pytest.param(
@@ -129,52 +129,89 @@ def test_the_page_tells_what_the_requests_came_to(
             id="failures of what was masked and of what was observed",
         ),
         pytest.param(
-            [REQUEST | bill(4, 3, 0.25, masking="observed")],
-            "Prompts",
-            ["cost $4.0000", "nothing masked, because masking is only observed"],
-            id="what was observed cost what it costs unmasked",
+            [
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 3, masking="observed"),
+                REQUEST | bill(4, 2, masking="observed", group="holdout"),
+            ],
+            "Observed",
+            [
+                "1 request: input cost $4.00, with masking $3.00: would have saved $1.00 (25%)",
+                "1 request held out: input cost $4.00, with masking $2.00: would have saved $2.00 "
+                "(50%)",
+            ],
+            id="what was held out, apart",
         ),
         pytest.param(
-            [REQUEST | bill(4, 5, 0.25)],
-            "Prompts",
             [
-                "$1.0000 lost on $4.0000 (25% ±6)",
-                "unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 3, masking="observed"),
+                REQUEST | bill(4, 2, masking="observed", group="holdout"),
+                {"purpose": "count"},
+            ],
+            "Requests",
+            [
+                "3, and 1 that only count tokens",
+                "2 of them only observed, 1 of them held out: their costs stand apart",
+            ],
+            id="of which kinds requests are",
+        ),
+        pytest.param(
+            [
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 2, masking="observed"),
+                REQUEST | bill(4, 3) | UNPRICED,
+            ],
+            "Input",
+            [
+                "of 1 request cost $8.00, without masking $9.00: saved $1.00 (11%)",
+                "of 1 request worth 3 input tokens (no price is known), without masking 4: saved 1 "
+                "(25%)",
+            ],
+            id="sums name their requests",
+        ),
+        pytest.param(
+            [
+                REQUEST
+                | bill(4, 5, 0.25, conversation_id="a", boundary_moved=True, price_read_ratio=0.01)
+            ],
+            "Input",
+            [
+                "cost $5.00, without masking $4.00: lost $1.00 (25% ±6)",
+                "a move of the boundary has just been paid for; it pays off in about 1 more "
+                "request",
             ],
             id="a loss",
         ),
         pytest.param(
+            [REQUEST | bill(4, 4, answer_dollars=0.125, price_borrowed_from="OpenAI")],
+            "Answers",
+            ["about $0.12 more, masked or not"],
+            id="answers",
+        ),
+        pytest.param(
             [REQUEST | bill(4, 3.9, 0.25)],
-            "Prompts",
-            [
-                "cost $3.9000, about as unmasked",
-                "unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
-            ],
+            "Input",
+            ["cost $3.90, about as much as without masking"],
             id="about 0",
         ),
         pytest.param(
             [REQUEST | bill(90, 70) | UNPRICED],
             "Most expensive",
-            ["70, unmasked 90 input tokens", "Wed 04 Mar 2020 12:00, m at h, 300 tokens"],
+            ["worth 70 input tokens, without masking 90", "Wed 04 Mar 2020 12:00, m at h"],
             id="the dearest, without a price",
         ),
         pytest.param(
             [{**REQUEST, **bill(7, 7), **UNPRICED, "model": None, "request_tokens_after": None}],
             "Most expensive",
-            ["7 input tokens", "Wed 04 Mar 2020 12:00, ? at h"],
+            ["worth 7 input tokens", "Wed 04 Mar 2020 12:00, ? at h"],
             id="the dearest, of which little is known",
         ),
         pytest.param(
             [REQUEST | {"prompt_tokens": 200, "cached_tokens": 150}],
-            "Tokens",
-            ["300 sent, 100 not sent (-25%)", "200 as the providers counted, 75% of them cached"],
+            "Cache",
+            ["75% of the input was read from it, as the providers counted"],
             id="what the providers counted",
-        ),
-        pytest.param(
-            [REQUEST | {"request_tokens_after": 400}, {}],
-            "Tokens",
-            ["400 sent", "not counted in 1 request"],
-            id="what was not counted",
         ),
         pytest.param(
             [REQUEST | {"redacted": 3, "redaction_scenarios": [2, 1, 0, 0, 1]}],
@@ -239,7 +276,7 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST | {"boundary_moved": False, "first_chunk_seconds": n / 4} for n in range(11)],
             "First token",
-            ["within 1.25 s in half of 11 answers, within 2.25 s in 9 of 10"],
+            ["p50 1.25 s, p90 2.25 s, 11 answers"],
             id="how long answers took to begin",
         ),
         pytest.param(
@@ -366,17 +403,18 @@ def test_a_sum_that_is_not_of_all_requests_says_of_which_it_is(
         REQUEST | bill(4, 3, client="unpriced") | UNPRICED,
     )
     lines = status(capsys, "--by", "client")
-    assert ["3 requests of no known price: 3 of 12 input tokens saved (25%)"] == [
-        line.removeprefix("Prompts").strip() for line in lines if "of no known price" in line
-    ]
-    assert "Prompts         4 requests of known prices: $3.00 of $16.00 saved (19%)" in lines
+    assert [
+        "of 3 requests cost $9.00, without masking $12.00: saved $3.00 (25%)",
+        "of 3 requests worth 9 input tokens (no price is known), without masking 12: saved 3 (25%)",
+    ] == describe(lines)["Input"]
     rows = {line[:11].strip(): re.findall(r"\+\d+%\*?", line) for line in lines}
-    assert [["+25%*"], ["+12%*"], ["+25%"], ["+25%"]] == [
+    assert [["+25%*"], ["+25%*"], ["+25%"], ["+25%*"]] == [
         rows[name] for name in ("both", "looked at", "plain", "unpriced")
     ]
     assert [
-        "* both: the amount is of 1 of 3 requests; no price is known for the others",
-        "* looked at: 1 of 2 requests were only observed, and saved nothing",
+        "* both: the amounts are of 1 request; 2 without a price",
+        "* looked at: 1 of 2 requests were only observed: the amounts are of the others",
+        "* unpriced: no price is known",
     ] == [line for line in lines if line.startswith("*")]
 
 
@@ -650,60 +688,7 @@ def talk(name: str, requests: int, **fields: object) -> Iterator[dict[str, objec
     """Yield the requests of a conversation; each costs a dollar masked, and two unmasked."""
     for number in range(requests):
         told = {"conversation_id": name, "tool_turns": number, "status": 200, "purpose": "answer"}
-        yield {**told, **bill(2.0, 1.0, 0.1), **fields}
-
-
-def count(*requests: dict[str, object]) -> Holdout:
-    counted = Holdout()
-    for fields in requests:
-        counted.add(record(**fields))
-    return counted
-
-
-def test_each_group_is_counted_by_its_conversations() -> None:
-    found = count(
-        *talk("a", 3),
-        *talk("b", 5, status=500),
-        *talk("c", 6, **OUT),
-    ).compare()
-    assert Mean(2, 4.0, 1.0) == found["requests"].masked
-    assert Mean(1, 6.0, None) == found["requests"].held_out
-    assert (2.5, 0.0) == tuple(mean.mean for mean in found["failures"])
-    assert (3.0, 5.0) == tuple(mean.mean for mean in found["tool turns"])
-    assert (4.0, 12.0) == tuple(mean.mean for mean in found["dollars"])
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        pytest.param({"masking": "off"}, id="off"),
-        pytest.param({"masking": "observed"}, id="all is observed"),
-        pytest.param({"passed_through": "signed (cch)"}, id="passed untouched"),
-        pytest.param({"purpose": "count"}, id="no answer is asked for"),
-        pytest.param({"conversation_id": None}, id="of no known conversation"),
-        pytest.param({"config_digest": "another"}, id="of a time with other settings"),
-    ],
-)
-def test_what_is_not_compared(others: dict[str, object]) -> None:
-    compared = [*talk("a", 3), *talk("c", 6, **OUT)]
-    assert {} == count(*talk("b", 4, **others), *talk("c", 6, **OUT)).compare()
-    assert count(*compared).compare() == count(*compared, *talk("b", 4, **others)).compare()
-
-
-def test_a_conversation_of_unknown_price_has_no_dollars() -> None:
-    unpriced = {"cost_dollars_before": None, "cost_dollars_after": None}
-    untaken = {**unpriced, "cost_tokens_before": None, "cost_tokens_after": None, "status": 500}
-    found = count(*talk("a", 3, **unpriced), *talk("b", 1), *talk("b", 1, **untaken),
-                  *talk("c", 6, **OUT)).compare()  # fmt: skip
-    assert (Mean(1, 1.0, None), 2) == (found["dollars"].masked, found["requests"].masked[0])
-    unknown = count(*talk("a", 3, **unpriced), *talk("c", 6, **OUT)).compare()
-    assert ["failures", "requests", "tool turns", "re-reads"] == [*unknown]
-
-
-def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_was() -> None:
-    out = {**OUT, "masked": 2, "rereads": 1}
-    found = count(*talk("a", 3, masked=2, rereads=2), *talk("c", 6, **out)).compare()["re-reads"]
-    assert (6.0, 6.0) == tuple(mean.mean for mean in found)
+        yield {**told, "masked": 2, **bill(2.0, 1.0, 0.1), **fields}
 
 
 def test_status_counts_rereads_of_what_was_masked_and_of_what_would_have_been(
@@ -726,54 +711,45 @@ def group(
         yield from talk(f"{name}{number}", turns + number % 3, **fields)
 
 
-@pytest.mark.parametrize(
-    ("masked", "held_out", "expected"),
-    [
-        pytest.param((9, 20), (40, 5), (False, False), id="too few masked"),
-        pytest.param((40, 20), (9, 5), (False, False), id="too few held out"),
-        pytest.param((10, 20), (10, 20), (True, False), id="alike"),
-        pytest.param((40, 20), (10, 21), (True, True), id="one more in each"),
-    ],
-)
-def test_a_difference_is_told_where_there_are_enough_and_it_is_more_than_chance(
-    masked: tuple[int, int], held_out: tuple[int, int], expected: tuple[bool, bool]
-) -> None:
-    requests = [*group("m", *masked), *group("h", held_out[0], held_out[1], **OUT)]
-    found = count(*requests).compare()["requests"]
-    assert expected == (found.is_enough, found.is_certain)
-
-
-def test_status_sets_the_groups_side_by_side(
+def test_status_gives_the_verdict_on_harm(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
-    write_records(records, *group("m", 12, 20), *group("h", 11, 30, **OUT))
-    lines = [line for line in status(capsys) if " each: " in line or line.startswith("Held out")]
-    assert ["Held out", *["in each"] * 5] == [
-        "Held out" if line.startswith("Held") else "in each" for line in lines
-    ]
-    assert lines[0].endswith("11 of 23 conversations")
-    assert lines[2].endswith("requests in each: 21.0 masked, 30.9 held out (more than chance)")
-    assert lines[5].endswith("$21.0000 masked, $61.8182 held out (more than chance)")
-    found = read_json(capsys)["holdout"]["requests_per_conversation"]
-    assert (12, 11) == (found["masked"]["conversations"], found["held_out"]["conversations"])
-    assert found["is_more_than_chance"]
+    requests = [*group("m", 12, 30), *group("h", 11, 20, **OUT), *talk("short", 1, masked=0)]
+    write_records(records, *requests)
+    assert [
+        "masked conversations took 48% more requests (36% to 62%)",
+        "requests: 31.0 masked, 20.9 held out: +48% (+36% to +62%), more than chance",
+        "refused requests: 0.00 masked, 0.00 held out: all the same",
+        "failed requests: 0.00 masked, 0.00 held out: all the same",
+        "re-reads: 0.00 masked, 0.00 held out: all the same",
+        "cost in dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
+        NOTE,
+        "not compared: 1 with nothing to mask",
+    ] == describe(status(capsys))["Harm"]
+    found = read_json(capsys)["harm"]
+    assert ("harm", 12, 11) == (
+        *(found["verdict"], found["masked_conversations"], found["held_out_conversations"]),
+    )
+    assert found["measures"]["requests"]["is_more_than_chance"]
 
 
 def test_status_says_that_the_conversations_are_too_few(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, *talk("a", 3), *talk("c", 6, **OUT))
-    (line,) = (line for line in status(capsys) if line.startswith("Held out"))
-    assert line.endswith("1 of 2 conversations, too few to tell: 10 of each are the least")
-    assert read_json(capsys)["holdout"]["failures_per_conversation"]["is_more_than_chance"] is None
+    assert [
+        "cannot tell yet: 1 held-out conversation so far; it takes about 250 to see requests rise "
+        "by half"
+    ] == describe(status(capsys))["Harm"]
+    assert read_json(capsys)["harm"]["measures"]["failed_requests"]["is_more_than_chance"] is None
 
 
 def test_status_says_nothing_where_none_is_held_out(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, *talk("a", 3))
-    assert [] == [line for line in status(capsys) if line.startswith("Held out")]
-    assert {} == read_json(capsys)["holdout"]
+    assert "Harm" not in describe(status(capsys))
+    assert read_json(capsys)["harm"] is None
 
 
 def test_a_record_of_an_observed_request_as_it_was_sent_and_as_if_it_were_masked() -> None:
@@ -823,7 +799,7 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
     assert {"key": "2020-03-04", **total} == group
     assert told == {
         "records": str(records), "since": "2020-01-01T00:00:00+00:00", "time_zone": "UTC",
-        "filters": {}, "replayed": False, "requests_left_out": 0, "holdout": {}, "by": "day",
+        "filters": {}, "replayed": False, "requests_left_out": 0, "harm": None, "by": "day",
     }  # fmt: skip
     money = {
         "requests": 1, "before": 3.0, "after": 2.0, "saved": 1.0, "saved_error": 0.5,

@@ -27,8 +27,8 @@ from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
 from masking.window import MaskPolicy
-from tests.provider.provider import Provider
-from tests.provider.script import Reply, Script
+from tests.provider.provider import Provider, is_old_account
+from tests.provider.script import Received, Reply, Script
 
 HOST = "localhost"
 SECONDS = 300.0
@@ -219,12 +219,19 @@ class Upstream:
 
 
 @contextlib.contextmanager
-def running_upstream(folder: Path, script: Script | None = None) -> Iterator[Upstream]:
-    """Run the servers; with a script of its own, the provider is strict."""
+def running_upstream(
+    folder: Path,
+    script: Script | None = None,
+    *,
+    is_old: Callable[[Received], bool] = is_old_account,
+) -> Iterator[Upstream]:
+    """Run the servers; with a script of its own, the provider is strict, but for old accounts."""
     replies = [Reply(content="Well done, and on we go.")]
     answer: Script = script or (lambda _: replies[-1])
     with (
-        Provider(answer, tls_folder=folder / "tls", strict=script is not None) as provider,
+        Provider(
+            answer, tls_folder=folder / "tls", strict=script is not None, is_old=is_old
+        ) as provider,
         Sink(folder / "tls" / "provider-leaf.pem") as sink,
     ):
         threading.Thread(target=sink.serve_forever, args=(0.02,), daemon=True).start()

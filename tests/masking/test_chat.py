@@ -239,7 +239,7 @@ THOUGHT = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
 @pytest.mark.parametrize(
     ("model", "message", "expected"),
     [
-        pytest.param("claude-opus-5-5", {"thinking_blocks": THOUGHT}, "refuses", id="LiteLLM's"),
+        pytest.param("claude-opus-5-5", {"thinking_blocks": THOUGHT}, "may_refuse", id="LiteLLM's"),
         pytest.param("claude-opus-5-5", {"thinking_blocks": []}, None, id="no block"),
         pytest.param("anthropic/claude-opus-5.5", {"reasoning_details": [{}]}, None, id="others"),
         pytest.param("claude-opus-5", {"thinking_blocks": THOUGHT}, None, id="an older model"),

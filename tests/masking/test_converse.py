@@ -157,7 +157,7 @@ def test_what_the_provider_trims_goes_out_whole() -> None:
 @pytest.mark.parametrize(
     ("more", "model", "expected"),
     [
-        ({}, CLAUDE, "refuses"),
+        ({}, CLAUDE, "may_refuse"),
         ({}, "us.anthropic.claude-sonnet-4-5-v1:0", None),
         ({}, "amazon.nova-pro-v1:0", None),
         ({"block_binding": {"prefix_mismatch_behavior": "drop_block"}}, CLAUDE, None),

@@ -208,11 +208,18 @@ def test_what_must_go_out_whole(document: dict[str, object], obstacle: str | Non
             )
         ),
         *(
-            (name, "refuses")
+            (name, "may_refuse")
             for name in (
                 "claude-opus-5-5", "claude-sonnet-5.5", "claude-haiku-5-5-20260901",
-                "claude-fable-5-1", "global.anthropic.claude-fable-5-2", "claude-mythos-5-2",
-                "claude-opus-6", "claude-next", "anthropic.something", "opus",
+                "claude-fable-5-1", "anthropic/claude-opus-5.5-fast",
+            )
+        ),
+        *(
+            (name, "refuses")
+            for name in (
+                "global.anthropic.claude-fable-5-2", "claude-mythos-5-2", "claude-mythos-5-1",
+                "claude-opus-5-6", "claude-fable-5-10", "claude-opus-6",
+                "claude-next", "anthropic.something", "opus",
             )
         ),
     ],
@@ -224,16 +231,21 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
 @pytest.mark.parametrize(
     ("document", "model", "expected"),
     [
-        ({}, "claude-opus-5-5", "refuses"),
+        ({}, "claude-opus-5-5", "may_refuse"),
         ({}, "claude-opus-5", None),
         ({}, "our-coder", "refuses"),
         ({}, None, None),
         ({}, "kimi-k3", None),
-        ({"thinking": {"type": "adaptive"}}, "claude-opus-5-5", "refuses"),
+        ({"thinking": {"type": "adaptive"}}, "claude-opus-5-5", "may_refuse"),
         (
             {"thinking": {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}},
             "claude-opus-5-5",
             None,
+        ),
+        (
+            {"thinking": {"block_binding": {"prefix_mismatch_behavior": "error"}}},
+            "claude-opus-5-5",
+            "refuses",
         ),
     ],
 )

@@ -311,7 +311,7 @@ def test_what_makes_a_request_go_out_whole(fields: dict[str, object], expected: 
         *((model, True, None) for model in ("codex-mini-latest", "computer-use-preview")),
         *((model, True, None) for model in ("gpt-oss-120b", "grok-5", "google/gemini-3-pro")),
         ("gpt-6", False, "drops"),
-        ("claude-opus-5-5", True, "refuses"),
+        ("claude-opus-5-5", True, "may_refuse"),
         ("anthropic/claude-sonnet-4.5", True, None),
         ("my-deployment", True, "drops"),
         ("my-deployment", False, None),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.wire.usage import Usage, find_usage, read_usage
+from masking.wire.usage import Usage, count_transformations, find_usage, read_usage
 
 OPENAI = {
     "prompt_tokens": 2006,
@@ -425,3 +425,36 @@ def test_counts_are_whole_and_never_negative(payload: object) -> None:
 def test_a_stream_cut_anywhere_can_be_read(cut: int) -> None:
     body = data(chunk()) + data({"choices": [], "usage": OPENAI}, "\r\n\r\n") + b"data: [DONE]\n\n"
     assert read_usage(body[: cut % len(body)]) in (None, OPENAI_USAGE)
+
+
+FIRST = {"type": "message_start", "message": {"usage": {"input_tokens": 3}}}
+KINDS = [{"type": "thinking_dropped"}, {"type": "thinking_dropped"}, {"type": "other"}, {"x": 1}, 5]
+COUNTED = {"thinking_dropped": 2, "other": 1}
+LISTED: dict[str, object] = {"input_transformations": KINDS}
+
+
+def stream_of(*events: object) -> bytes:
+    return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(json.dumps(LISTED).encode(), COUNTED, id="a document"),
+        pytest.param(
+            stream_of({**FIRST, "message": LISTED}, {"type": "message_delta", **LISTED}),
+            COUNTED,
+            id="the start and the end of a stream",
+        ),
+        pytest.param(stream_of(FIRST), {}, id="a stream without any"),
+        pytest.param(
+            stream_of({"delta": {"text": '"input_transformations": [{"type": "x"}]'}}),
+            {},
+            id="a text that speaks of it",
+        ),
+        pytest.param(b'{"input_transformations": {"type": "x"}}', {}, id="no list"),
+        pytest.param(b'{"input_transformations": [', {}, id="cut off"),
+    ],
+)
+def test_what_a_provider_changed_is_counted_by_kind(body: bytes, expected: dict[str, int]) -> None:
+    assert expected == count_transformations(body)

@@ -6,14 +6,18 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from addon.page.history import History
 from addon.page.server import PageServer
+from addon.records.sessions import Bill, Session, fill_history, has_history, write_sessions
 from masking.config import PageSettings
-from tests.support.made_up_records import bill, record
+from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
 
 if TYPE_CHECKING:
@@ -173,8 +177,7 @@ def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
     page.goto(server.url)
     see(page, "unfit", "a conversation would no longer fit its model: 4 (pi).")
     see(page, "notes", "1 call repeated one whose result was masked.")
-    see(page, "compared-counts", "Held out: 1 of 4 conversations, too few to tell")
-    see(page, "measures", "tool turns0.00.0")
+    see(page, "verdict", "Cannot tell yet: 1 held-out conversation so far; it takes about")
     assert ["", "", "web", ""] == page.locator("#rows td.label").all_text_contents()
     assert [] == find_violations(page)
 
@@ -248,3 +251,128 @@ def test_it_finds_a_proxy_that_was_started_again_on_its_port(
     see(page, "rows", "codex")
     assert ["1: codex"] == page.locator("#rows a").all_text_contents()
     again.close()
+
+
+# The history
+
+
+YEAR = 5_000
+FOLDERS = ("api", "web", HOSTILE)
+
+
+def make_sessions(count: int) -> Iterator[Session]:
+    """Yield sessions over a year, the oldest first."""
+    now = datetime.now(UTC)
+    for number in range(count):
+        last = now - timedelta(days=365 * (count - 1 - number) / count)
+        yield Session(
+            session=f"session-{number}",
+            writer="w.1",
+            began=(last - timedelta(minutes=30)).isoformat(timespec="milliseconds"),
+            last=last.isoformat(timespec="milliseconds"),
+            agent="pi" if number % 2 else "claude-cli",
+            models=("m",) if number % 5 else ("n",),
+            host="h",
+            folder=FOLDERS[number % 3],
+            requests=10,
+            results=9,
+            masked=5,
+            prompt=100,
+            cached=90,
+            waits=(1.5,),
+            tokens=Bill(10, 4e6, 3e6),
+            dollars=Bill(10, 4.0, 3.0, 0.1),
+        )
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "observation-masking"
+
+
+@pytest.fixture
+def history(state: Path) -> Iterator[PageServer]:
+    server = PageServer(
+        PageSettings(),
+        None,
+        lambda *_: None,
+        History(lambda: state, lambda: state / "requests.jsonl"),
+    )
+    yield server
+    server.close()
+
+
+def count_rows(page: "Page") -> int:
+    count: int = page.evaluate("document.querySelectorAll('#rows tr:not(.day)').length")
+    return count
+
+
+def test_a_year_of_sessions_is_listed_filtered_sorted_and_scrolled(
+    browser: "Browser", state: Path, history: PageServer
+) -> None:
+    write_sessions(state, make_sessions(YEAR))
+    page = browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.goto(history.url)
+    page.select_option("#since", "")
+    see(page, "counted", "5,000 sessions.")
+    see(page, "line", "5,000 sessions of 50,000 requests cost $15,000, and would have cost $20,000")
+    assert 100 == count_rows(page)
+
+    page.evaluate("place('list').scrollTop = place('list').scrollHeight")
+    page.wait_for_function("document.querySelectorAll('#rows tr:not(.day)').length > 150")
+
+    page.fill("#search", "web")
+    page.select_option("#agent", "pi")
+    page.select_option("#model", "n")
+    wanted = [n for n in range(YEAR) if n % 3 == 1 and n % 2 and not n % 5]
+    see(page, "counted", f"{len(wanted)} of 5,000 sessions.")
+    page.click("#head button:has-text('Session')")
+    assert f"session-{wanted[0]}" == page.get_attribute("#rows tr:not(.day)", "data-key")
+
+    # What is done with each key takes well below a blink, whatever the machine does beside.
+    took = page.evaluate(
+        "(() => { const start = performance.now(); for (let n = 0; n < 10; n += 1) list();"
+        " return (performance.now() - start) / 10; })()"
+    )
+    assert took < 1_000
+    assert [] == said
+    assert [] == find_violations(page)
+    page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_session_is_shown_from_its_records_or_from_its_row(
+    browser: "Browser",
+    state: Path,
+    history: PageServer,
+    scheme: Literal["light", "dark"],
+    width: int,
+) -> None:
+    write_records(state / "requests.jsonl", *session(6, session="kept"))
+    assert has_history(state) is False
+    fill_history(state, state / "requests.jsonl")
+    write_sessions(state, make_sessions(1))
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.goto(f"{history.url}history#kept")
+    see(page, "one", "Moves of the boundary")
+    page.evaluate("location.hash = 'session-0'")
+    see(page, "one", "The records of its requests are gone")
+    assert width == page.evaluate("document.documentElement.scrollWidth")
+    assert [] == find_violations(page)
+    page.close()
+
+
+def test_without_a_session_it_says_how_to_get_one(browser: "Browser", history: PageServer) -> None:
+    page = browser.new_page()
+    page.goto(history.url)
+    see(page, "net", "Nothing has passed yet")
+    see(page, "start", "obsmask run -- claude")
+    assert page.is_visible("#start")
+    assert [] == find_violations(page)
+    page.close()

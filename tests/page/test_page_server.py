@@ -15,7 +15,7 @@ import pytest
 from addon.network import is_loopback
 from addon.page import web
 from addon.page.server import PageServer
-from addon.page.web import ASSETS, is_our_host
+from addon.page.web import ASSETS, is_our_host, render_page
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record
 
@@ -44,10 +44,11 @@ def read_event(lines: Iterator[str]) -> dict[str, Any]:
 
 
 def test_the_page_names_only_what_is_served_beside_it(server: PageServer) -> None:
-    page = ask(server, "")
-    named = re.findall(r'(?:src|href)="([^"]*)"', page.text)
-    assert {"data:,", *(f"/assets/{name}" for name in ASSETS)} == {*named}
-    assert not re.search(r"\s(?:on\w+|style)=|<style", page.text), "nothing inline"
+    named = set()
+    for page in (ask(server, "").text, render_page("history")):
+        named |= {*re.findall(r'(?:src|href)="([^"]*)"', page)}
+        assert not re.search(r"\s(?:on\w+|style)=|<style", page), "nothing inline"
+    assert {"data:,", "/", "/history", *(f"/assets/{name}" for name in ASSETS)} == named
     for name, (_, kind) in ASSETS.items():
         answer = ask(server, f"assets/{name}")
         assert (200, f"{kind}; charset=utf-8") == (

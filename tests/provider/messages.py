@@ -88,10 +88,12 @@ def _block(role: str, content: JsonDict, message: int | None = None) -> Block:
 #
 # A signature is a digest of the thought and one of everything before it: tools, system prompt and
 # messages, without cache marks and without other thinking. Newer models bind the block to all of
-# that ("preserved thinking"), older ones to its own text alone. The source is Anthropic's
-# documentation, `build-with-claude/preserved-thinking`.
+# that ("preserved thinking"), older ones to its own text alone. Some of the newer ones refuse a
+# request for it on accounts made since 31 August 2026 alone, or where the request sets
+# `block_binding`. The source is Anthropic's documentation, `build-with-claude/preserved-thinking`.
 
-_BINDING = re.compile(r"(?:opus-5-5|sonnet-5-5|haiku-5-5|fable-5-[12]|mythos-5-[12])\b")
+_BY_ACCOUNT = re.compile(r"(?:opus-5-5|sonnet-5-5|haiku-5-5|fable-5-1)\b")
+_ALWAYS = re.compile(r"(?:fable-5-2|mythos-5-[12])\b")
 _HALF = 64
 
 
@@ -136,9 +138,12 @@ def find_signatures(request: JsonDict) -> Iterator[Signature]:
             yield Signature(*place, _compare(block.content, before))
 
 
-def binds(request: JsonDict) -> bool:
-    """Whether the model of a request binds its thinking to all that stands before it."""
-    return bool(_BINDING.search(str(request.get("model"))))
+def binds(received: Received) -> bool:
+    """Whether thinking that is bound to something else is refused, or dropped."""
+    model = str(received.request.get("model"))
+    asks = bool((received.request.get("thinking") or {}).get("block_binding"))
+    by_account = _BY_ACCOUNT.search(model) and (asks or not received.old_account)
+    return bool(by_account or _ALWAYS.search(model))
 
 
 def drops(request: JsonDict) -> bool:
@@ -148,12 +153,22 @@ def drops(request: JsonDict) -> bool:
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
 
 
-def find_dropped(request: JsonDict) -> list[JsonDict]:
-    """Return what the provider says of the blocks that it drops from a request."""
-    if not (binds(request) and drops(request)):
+def find_transformations(received: Received) -> list[JsonDict]:
+    """Return what the provider says of blocks that are bound to something else.
+
+    It drops them, or lets an old account have them and says so to whoever sends the beta header.
+    """
+    request = received.request
+    if binds(received):
+        kind = "thinking_dropped"
+    elif _BY_ACCOUNT.search(str(request.get("model"))) and (
+        BINDING_BETA in received.header("anthropic-beta")
+    ):
+        kind = "thinking_mismatch_allowed"
+    else:
         return []
     return [
-        {"type": "thinking_dropped", "message_index": each.message, "content_index": each.position}
+        {"type": kind, "message_index": each.message, "content_index": each.position}
         for each in find_signatures(request)
         if each.problem == "moved"
     ]
@@ -252,8 +267,8 @@ def _head(received: Received) -> JsonDict:
         "stop_reason": None,
         "stop_sequence": None,
     }
-    if dropped := find_dropped(received.request):
-        head["input_transformations"] = dropped
+    if transformations := find_transformations(received):
+        head["input_transformations"] = transformations
     return head
 
 
@@ -546,9 +561,9 @@ def _check_thinking(received: Received) -> Iterator[str]:
     latest = answers[-1] if answers else None
     for signature in find_signatures(request):
         where = f"messages.{signature.message}.content.{signature.position}"
-        if signature.problem == "invalid" and (binds(request) or signature.message == latest):
+        if signature.problem == "invalid" and (binds(received) or signature.message == latest):
             yield f"{where}: Invalid `signature` in `thinking` block"
-        if signature.problem == "moved" and binds(request) and not drops(request):
+        if signature.problem == "moved" and binds(received) and not drops(request):
             yield f"{where}: `thinking` block is bound to a different conversation"
     if latest is not None and (request.get("thinking") or {}).get("type") == "enabled":
         blocks = list_content(request["messages"][latest].get("content"))

@@ -12,6 +12,7 @@ import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,6 +40,11 @@ NAMES = (*VENDORS, "localhost")
 """The names in the provider's certificate, besides the loopback address."""
 
 
+def is_old_account(received: Received) -> bool:
+    """Whether the credential of a request is one of an old account."""
+    return "old-account" in received.header("x-api-key") + received.header("authorization")
+
+
 class Provider:
     """A provider that follows a script, within a `with` block, on a port of its own.
 
@@ -48,6 +54,8 @@ class Provider:
     spell: the prompt caches'.
     strict: whether a request that the real provider would refuse gets a 400, as its dialect's
         `check` says.
+    is_old: whether a request comes from an account that the vendor spares what is new; by default
+        one with `old-account` in its credential.
     websockets: whether Responses can be had over a WebSocket; a client that asks is else told 426,
         to use HTTP.
 
@@ -64,6 +72,7 @@ class Provider:
         tls_folder: Path | None = None,
         spell: Spell = str,
         strict: bool = False,
+        is_old: Callable[[Received], bool] = is_old_account,
         websockets: bool = True,
     ) -> None:
         self.requests: list[Received] = []
@@ -73,6 +82,7 @@ class Provider:
         self.ca = tls_folder / "provider-ca-cert.pem" if tls_folder else None
         self._tls = make_tls_context(tls_folder, NAMES) if tls_folder else None
         self._script, self._strict, self._websockets = script, strict, websockets
+        self._is_old = is_old
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
@@ -107,6 +117,10 @@ class Provider:
         if problem is not None:
             self.refusals.append(problem)
         return problem
+
+    def welcome(self, received: Received) -> Received:
+        """Return a request with what the vendor knows of its account."""
+        return replace(received, old_account=self._is_old(received))
 
     def reply(self, received: Received) -> tuple[Reply, JsonDict]:
         """Return what the script answers, and the usage to report."""
@@ -163,7 +177,8 @@ class _Handler(web.RequestHandler):
             raise ValueError("the body is no JSON object")
         headers = self.request.headers.get_all()
         asked = self.request
-        return self._dialect.receive(request, asked.path, headers, body, asked.query)
+        received = self._dialect.receive(request, asked.path, headers, body, asked.query)
+        return self._provider.welcome(received)
 
     def _refuse(self, status: int, problem: str | None = None) -> None:
         self.set_status(status)

@@ -30,6 +30,7 @@ class Received:
     dialect: the name of its row in `dialects.DIALECTS`.
     said: what the model said so far, in order.
     offers_tools: whether the model may call any; a request for a title or a summary has none.
+    old_account: whether it comes from an account that the vendor spares what is new.
     """
 
     request: JsonDict
@@ -40,6 +41,7 @@ class Received:
     dialect: str = ""
     said: tuple[Said, ...] = ()
     offers_tools: bool = False
+    old_account: bool = False
 
     def header(self, name: str) -> str:
         """Return what the headers of that name say, joined by commas; "" if there is none."""

@@ -115,6 +115,19 @@ def test_results_are_counted_in_each_request_that_they_are_sent_in() -> None:
         pytest.param({"binding": "drops", "kept": {"bound": 2}}, {"drops": 1}, id="some are kept"),
         pytest.param({"binding": "drops", "kept": {"error": 2}}, {}, id="none is kept for it"),
         pytest.param({"kept": {"bound": 2}}, {}, id="nothing is bound"),
+        pytest.param(
+            {"binding": "may_refuse", "kept": {"bound": 2}}, {"may_refuse": 1}, id="not tried"
+        ),
+        pytest.param(
+            {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 2}},
+            {"account": 1},
+            id="an account that refuses",
+        ),
+        pytest.param(
+            {"binding": "may_refuse", "account": "takes", "kept": {"bound": 2}},
+            {},
+            id="an account that takes it",
+        ),
         pytest.param({"binding": "refuses", "kept": None}, {}, id="nothing was measured"),
     ],
 )

@@ -115,6 +115,42 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "follows",
         ],
     ),
+    "bound, not tried": (
+        {"binding": "may_refuse", "kept": {"bound": 3}, "model": "m"},
+        1,
+        [
+            "h: m binds its reasoning to all that precedes it, and some accounts are refused if "
+            "an older tool result is masked. Whether this one is has not been tried: until it is, "
+            "none is masked that reasoning follows",
+        ],
+    ),
+    "bound, refused to the account": (
+        {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 3}, "model": "m"}
+        | {"tried": True, "resent": "accepted"},
+        1,
+        [
+            "h: m binds its reasoning to all that precedes it, and has refused this account a "
+            "request with an older tool result masked: for 30 days from then none is masked that "
+            "reasoning follows",
+        ],
+    ),
+    "tried, taken": (
+        {"binding": "may_refuse", "account": "takes", "tried": True, "model": "m"},
+        1,
+        [
+            "h has taken a masked request of this account to m: from now on older tool results "
+            "are masked there",
+        ],
+    ),
+    "tried, and refused for another reason": (
+        {"binding": "may_refuse", "tried": True, "resent": "refused", "model": "m"},
+        1,
+        [
+            "h refused a masked request to m (400), and did not take it as the agent wrote it "
+            "either, so that says nothing of what this account may send: it is tried again in an "
+            "hour at the earliest",
+        ],
+    ),
     "bound, dropped": (
         {"binding": "drops", "kept": {"bound": 1}},
         1,

@@ -464,6 +464,11 @@ OTHER = {"conversation_id": "b"}
             course((1_000, 1_900), (1_000, 1_200), moves=(0,)), None, id="it goes on to lose"
         ),
         pytest.param(
+            course(*[(1_000, 1_900)] * 4, moves=(0, 1, 3)),
+            "the boundary moved at 3 of 4 requests, and each move breaks the provider's cache",
+            id="a window that slides",
+        ),
+        pytest.param(
             course((1_000, 1_900), (1_000, 1_200), moves=(0,), boundary_held=True),
             "the provider's cache did not return after a move, so no more is masked there",
             id="the boundary is held",
@@ -664,6 +669,20 @@ SIGNED = {"passed_through": "signed (cch)"}
             "the model binds its reasoning to all that precedes it",
             None,
             id="reasoning that no setting gives up",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}],
+            "the model binds its reasoning, and nobody has tried yet whether this account lets "
+            "older results be masked all the same",
+            None,
+            id="reasoning that was not tried",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 1}}],
+            "the model binds its reasoning, and this account refuses requests whose older results "
+            "are masked",
+            None,
+            id="reasoning of an account that refuses",
         ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(

@@ -1,15 +1,16 @@
 """Chapter 11: the newest models bind their reasoning to everything before it.
 
-Anthropic's refuse a request in which a text before a thinking block has changed; OpenAI's drop the
-reasoning without a word. So nothing is masked that later reasoning is bound to.
+Anthropic's refuse a request in which a text before a thinking block has changed, some of them on
+some accounts alone; OpenAI's drop the reasoning without a word. So nothing is masked that later
+reasoning is bound to, unless the account is known to take it.
 
-The contract's `"try"`, which sends one masked request and learns from the answer, and its clearing
-by the provider are not in the code yet; neither is the shortening of results at arrival.
+How that is learned is in `tests/live/test_bound_accounts_live.py`. The contract's clearing by the
+provider is not in the code yet; neither is the shortening of results at arrival.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -44,8 +45,9 @@ class Bound(NamedTuple):
 
 
 REFUSING = [
-    Bound("messages", "/v1/messages", "claude-opus-5-5", "refuses"),
-    Bound("converse", "/model/us.anthropic.claude-opus-5-5/converse", "", "refuses"),
+    Bound("messages", "/v1/messages", "claude-fable-5-2", "refuses"),
+    Bound("messages", "/v1/messages", "claude-opus-5-5", "may_refuse"),
+    Bound("converse", "/model/us.anthropic.claude-opus-5-5/converse", "", "may_refuse"),
 ]
 DROPPING = [Bound("responses", "/v1/responses", "gpt-5.6", "drops")]
 FREE = [
@@ -133,6 +135,21 @@ def test_a_user_may_let_openai_drop_older_reasoning(bound: Bound) -> None:
 def test_no_setting_has_a_request_refused(bound: Bound) -> None:
     body = tell(bound, *TALK)
     assert body == send(body, bound, DROPS, None).body
+
+
+@in_cases(REFUSING)
+@pytest.mark.parametrize("setting", ["keep", "try", "drop"])
+def test_an_account_that_takes_it_has_results_masked_before_reasoning(
+    bound: Bound, setting: Literal["keep", "try", "drop"]
+) -> None:
+    """As far as the model's refusal depends on the account, and the user lets it be tried."""
+    body, match = tell(bound, *TALK), find_format("POST", bound.path)
+    assert match is not None
+    policy = replace(SHORT, bound_reasoning=setting)
+    rewrite = rewrite_request(body, policy, match.wire, bound.path, takes_changes=True)
+    is_masked = bound.binding == "may_refuse" and setting != "keep"
+    assert is_masked == (reasons(rewrite) == ["masked", "masked", "masked", "in_window"])
+    assert is_masked == (rewrite.body != body)
 
 
 @in_cases(REFUSING)

@@ -72,7 +72,13 @@ from addon.commands.doctor.report import (
     print_report,
     render_json,
 )
-from addon.commands.doctor.storage import check_folder, check_recall, check_record_file, check_room
+from addon.commands.doctor.storage import (
+    check_accounts,
+    check_folder,
+    check_recall,
+    check_record_file,
+    check_room,
+)
 from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
@@ -303,6 +309,7 @@ def _examine_storage(it: Setup) -> Iterator[Finding]:
         yield from check_record_file(it.record_file)
         yield from check_room(it.record_file)
         yield from check_recall(it.settings.recall)
+        yield from check_accounts()
     for folder, is_private in (
         (state_folder(), True),
         (data_folder(), False),

@@ -33,7 +33,9 @@ def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
 def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:
     """Yield the models whose sessions must not go on without the proxy."""
     bound = Counter(
-        (each.host, each.model) for each in records if each.binding == "refuses" and each.masked
+        (each.host, each.model)
+        for each in records
+        if each.bound in ("refuses", "may_refuse", "account") and each.masked
     )
     for host, model in bound:
         yield note(
@@ -102,7 +104,9 @@ def check_prices(
         ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
         if pricing.source == "assumed":
             source = "" if pricing.entry is None else f", as for {pricing.entry}"
-            says = f"{model} at {host}: no price is known, assumed {ratios}{source}"
+            says = (
+                f"{model} at {host}: no price of cached tokens is known, assumed {ratios}{source}"
+            )
             own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
             if host in without_cache:
                 yield note(says)

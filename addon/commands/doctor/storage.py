@@ -6,9 +6,12 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
+from addon.accounts import FILE, REFUSAL_HOLDS, Accounts
 from addon.commands.doctor.report import Finding, broken, note, ok
+from addon.places import state_folder
 from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
 from addon.replay.numbers import pluralize
@@ -72,6 +75,25 @@ def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
     if is_private and _is_open(folder):
         fix = f"chmod 700 {_quote(folder)}"
         yield note(f"{folder} can be read by others on this machine", fix)
+
+
+def check_accounts() -> Iterator[Finding]:
+    """Yield what was learned of accounts at models that bind their reasoning."""
+    file = state_folder() / FILE
+    if not file.exists():
+        return
+    for (_, host, model), verdict, learned in Accounts(state_folder).list_learned():
+        day = datetime.fromtimestamp(learned)
+        if verdict == "takes":
+            yield ok(
+                f"{host} takes masked requests to {model} from an account (since {day:%Y-%m-%d})"
+            )
+        else:
+            until = day + REFUSAL_HOLDS
+            yield note(
+                f"{host} refuses an account of yours masked requests to {model}: none is tried "
+                f"before {until:%Y-%m-%d}"
+            )
 
 
 _SETTING = "obsmask config | grep recall"

@@ -28,6 +28,8 @@ from addon.config import (
     without_memory,
 )
 from addon.network import Address, bracket
+from addon.places import state_folder
+from addon.records.file import RecordFile
 from addon.records.record import RequestRecord
 from addon.records.tally import Totals
 from addon.records.words import render_totals
@@ -73,6 +75,7 @@ class WorkerOptions(NamedTuple):
 
     run, tag: as in `Run`.
     drain_seconds: as in `Service`.
+    page: where the page of the service is; None if it has none.
     """
 
     address: str
@@ -81,6 +84,7 @@ class WorkerOptions(NamedTuple):
     run: str
     tag: str | None
     drain_seconds: float
+    page: str | None = None
 
 
 async def supervise(service: Service) -> None:
@@ -140,6 +144,7 @@ class _Supervisor:
             self._run,
             self._service.tag,
             self._service.drain_seconds,
+            self._page.url if self._page else None,
         )
         told = orjson.dumps(options._asdict()).decode()
         process = await asyncio.create_subprocess_exec(
@@ -209,10 +214,12 @@ class _Supervisor:
         settings = self._config.settings.page
         if not settings.enabled:
             return
+        from addon.page.history import History
         from addon.page.server import PageServer
 
         try:
-            self._page = PageServer(settings, self._describe, self._log.log)
+            history = History(state_folder, lambda: RecordFile(self._config.settings.metrics).path)
+            self._page = PageServer(settings, self._describe, self._log.log, history)
         except OSError as error:
             logger.warning(render_no_page(settings, error, self._config.advice))
             return

@@ -49,7 +49,7 @@ async def serve(options: WorkerOptions, say: Callable[[bytes], object]) -> None:
     state = _add_services(server, processor)
     server.add_insecure_port(options.address)
     stopping = _watch_for_end()
-    processor.start()
+    processor.start(options.page)
     await server.start()
     say(READY)
     await stopping.wait()

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -108,6 +109,9 @@ _SPOKEN_HOOKS = ("SessionStart", "UserPromptSubmit")
 
 _NO_SYSTEM_MESSAGES = re.compile(r"claude-(?:3|[a-z]+-(?:3|4(?!-[89])))")
 """Models to which a reminder is sent in the user's name; to others it is a system message."""
+
+_KEEPS_TAGS = re.compile(r"claude-sonnet-5(?!-\d\b)")
+"""The model that gets them in a system message, tags and all."""
 
 _SELLERS = {
     "msg_bdrk_": "bedrock-runtime.us-east-1.amazonaws.com",
@@ -310,11 +314,9 @@ def _scan_answers(path: Path) -> Iterator[_Object]:
     try:
         with path.open("rb") as file:
             for line in file:
-                # A sub-agent's progress holds an answer, too, which is not the line's own.
-                if b'"type":"assistant"' in line and b'"type":"progress"' not in line:
-                    entry = _decode(line)
-                    if entry is not None and entry.get("type") == "assistant":
-                        yield entry
+                entry = _decode(line) if b'"assistant"' in line else None
+                if entry is not None and entry.get("type") == "assistant":
+                    yield entry
     except OSError:
         return
 
@@ -681,27 +683,37 @@ class _Prompts:
         self._items: list[_Item] = []
         self._made: dict[object, list[_Item]] = {}
         self._sent: tuple[str, list[_Item]] = "", []
-        self._has_system = False
+        self._style = False, False
         self._replaced: dict[str, str] = {}
         self._dropped: set[str] = set()
-        self._applied = 0
+        self._own: dict[str, _Item] = {}
+        self._hashed = 0
 
     def rebuild(self, answer: _Answer) -> Sequence[_Item]:
         """Return the messages that an answer answers."""
-        if answer.sent is not None and (sent := self._take_sent(answer.sent)) is not None:
-            return sent
         first = answer.entries[0]
-        has_system = not _NO_SYSTEM_MESSAGES.match(answer.model or "")
-        if self._apply_changes(first.index) or has_system != self._has_system:
+        model = answer.model or ""
+        style = not _NO_SYSTEM_MESSAGES.match(model), bool(_KEEPS_TAGS.match(model))
+        if self._apply_changes(first.index) or style != self._style:
             self._turns.clear()
             self._items.clear()
-        self._has_system = has_system
+            self._hashed = 0
+        self._style = style
         keep = self._climb(self._log.entries.get(first.parent or ""))
         self._merge(keep, first.index)
-        return list(self._items)
+        sent = self._take_sent(answer.sent) if answer.sent in self._log.sent else None
+        return list(self._items) if sent is None else sent
 
     def _take_sent(self, name: str) -> list[_Item] | None:
-        """Return a request as the log has it; None if a part of it is missing."""
+        """Return a request as the log has it; None if a part of it is missing.
+
+        Messages are named by the SHA-256 of their JSON with sorted keys; those that Claude Code
+        finds in the conversation again are not logged, so they are looked for among ours.
+        """
+        for item in self._items[self._hashed :]:
+            data = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+            self._own[sha256(data).hexdigest()] = item
+        self._hashed = len(self._items)
         wanted: list[str] = []
         at: str | None = name
         while at is not None and at != self._sent[0]:
@@ -713,13 +725,13 @@ class _Prompts:
         items = self._sent[1] if at is not None else []
         for each in reversed(wanted):
             _, keep, tail = self._log.sent[each]
-            blobs = [self._log.blobs.get(part) for part in tail]
-            whole = [blob for blob in blobs if blob]
+            parts = [self._own.get(part) or self._log.blobs.get(part) for part in tail]
+            whole = [part for part in parts if part]
             if len(whole) < len(tail) or keep > len(items):
                 return None
             items = [*items[:keep], *whole]
         self._sent = name, items
-        return items
+        return list(items)
 
     def _apply_changes(self, line: int) -> bool:
         """Note what was cleared before a line; whether that was anything new."""
@@ -763,6 +775,7 @@ class _Prompts:
                 break
             self._turns.pop()
             del self._items[len(self._items) - len(turn.items) :]
+            self._hashed = min(self._hashed, len(self._items))
         begin = self._turns[-1].end if self._turns else 0
         while begin < size:
             answer, end = chain[begin].answer, begin + 1
@@ -791,13 +804,13 @@ class _Prompts:
         )
         # The same parts give the very same messages, whichever branch they are met on.
         parts = tuple(each.index for each in (*blocks, *said))
-        key = parts, self._has_system, changes
+        key = parts, self._style, changes
         if key not in self._made:
             items: list[_Item] = []
             if blocks:
                 content = [part for each in blocks for part in _list_parts(each.content)]
                 items.append({"role": "assistant", "content": content})
-            self._made[key] = items + _merge_said(said, dict(changes), self._has_system)
+            self._made[key] = items + _merge_said(said, dict(changes), *self._style)
         return self._made[key]
 
     def _find_siblings(
@@ -815,7 +828,7 @@ class _Prompts:
 
 
 def _merge_said(
-    said: Sequence[_Entry], replaced: Mapping[str, str], has_system: bool
+    said: Sequence[_Entry], replaced: Mapping[str, str], has_system: bool, keeps_tags: bool
 ) -> list[_Item]:
     """Return what stands between two answers as Claude Code sends it.
 
@@ -844,7 +857,7 @@ def _merge_said(
             continue
         contents = _list(each.content)
         if each.role == "system" and has_system:
-            system += [_strip_tags(text) for text in contents if isinstance(text, str)]
+            system += [text for text in contents if isinstance(text, str)]
         elif not messages:
             messages += contents
         else:
@@ -852,7 +865,8 @@ def _merge_said(
                 messages[-1] = _add(messages[-1], content, each.is_apart)
     items: list[_Item] = [{"role": "user", "content": content} for content in messages]
     if system:
-        items.append({"role": "system", "content": "\n\n".join(system)})
+        texts = system if keeps_tags else map(_strip_tags, system)
+        items.append({"role": "system", "content": "\n\n".join(texts)})
     return items
 
 
@@ -860,8 +874,7 @@ def _join(content: object, later: object) -> list[object]:
     """Return two things that a user says as one, results first, with a line's end between texts."""
     parts, others = _list_parts(content), _list_parts(later)
     if parts and others and _type(parts[-1]) == _type(others[0]) == "text":
-        last = _object(parts[-1])
-        parts[-1] = {**last, "text": f"{last['text']}\n"}
+        parts[-1] = _end_line(parts[-1])
     both = parts + others
     results = [part for part in both if _type(part) == "tool_result"]
     return results + [part for part in both if _type(part) != "tool_result"]
@@ -885,12 +898,15 @@ def _add(content: object, reminder: object, is_apart: bool) -> list[object]:
     if any(_type(part) == "tool_reference" for part in within):
         return parts + _list_parts(reminder)
     if within and _type(within[-1]) == "text":
-        last = _object(within[-1])
-        within[-1] = {**last, "text": f"{_text(last.get('text')).strip()}\n\n{reminder}"}
-    else:
-        within.append({"type": "text", "text": reminder})
+        within[-1] = _end_line(within[-1])
+    within.append({"type": "text", "text": reminder})
     parts[place] = {**result, "content": within}
     return parts
+
+
+def _end_line(part: object) -> _Object:
+    """Return a text with the end of a line, which Claude Code puts between two texts."""
+    return {**_object(part), "text": f"{_text(_object(part).get('text'))}\n"}
 
 
 def _replace(content: object, replaced: Mapping[str, str]) -> object:

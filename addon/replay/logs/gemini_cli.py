@@ -158,6 +158,8 @@ def _load(path: Path) -> _Chat:
             else:
                 about |= record
     unread |= {kind for step in steps if (kind := _find_unread(step)) is not None}
+    if any(map(_asks_unseen, steps, steps[1:])):
+        unread.add("call")
     return _Chat(about, steps, frozenset(unread))
 
 
@@ -190,6 +192,15 @@ def _find_unread(step: _Object) -> str | None:
     if kind not in _NO_PART:
         return str(kind)
     return "compression" if "compressed from" in str(step.get("content")) else None
+
+
+def _asks_unseen(before: _Object, after: _Object) -> bool:
+    """Whether two answers follow each other and nothing says what was sent between them.
+
+    Under an editor, older versions logged no call and no result.
+    """
+    is_pair = before.get("type") == after.get("type") == "gemini"
+    return is_pair and not before.get("toolCalls")
 
 
 def _find_requests(steps: Iterable[_Object], copied: frozenset[str]) -> Iterator[LoggedRequest]:
@@ -310,7 +321,7 @@ def _read_message(message: _Object) -> _Said:
     parts += _take_objects(content)
     if message.get("type") == "user":
         return _Said(message, "user", [_name_again(part) for part in parts], [])
-    parts = [part for part in parts if not part.get("thought")]
+    parts = [_name_again(part) for part in parts if not part.get("thought")]
     results: list[_Object] = []
     for call in _take_objects(message.get("toolCalls")):
         if not any("functionCall" in part for part in _take_objects(content)):

@@ -114,7 +114,7 @@ def test_the_command_is_filled_in(
             "claude-opus-4-6",
             ("ok", "claude-code: ANTHROPIC_BASE_URL leads through the proxy to "),
         ),
-        ("opus", ("note", "claude-code is unchanged: claude-opus-5-5 (opus) binds ")),
+        ("fable", ("note", "claude-code is unchanged: claude-fable-5-2 (fable) binds ")),
     ],
 )
 def test_it_says_what_run_does_to_claude_code(

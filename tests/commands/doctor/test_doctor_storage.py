@@ -6,13 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from addon.accounts import Accounts, Verdict
 from addon.commands.doctor.storage import (
+    check_accounts,
     check_folder,
     check_recall,
     check_record_file,
     check_room,
     render_size,
 )
+from addon.places import state_folder
 from addon.recall import RecallFolder
 from masking.config import RecallSettings
 from masking.window.placeholder import encode_text, recall_id
@@ -78,6 +81,25 @@ def test_a_size_is_told_in_its_unit(size: int, expected: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no disk that is surely full")
+def test_it_is_said_what_was_learned_of_accounts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert [] == [*check_accounts()]
+    assert not (tmp_path / "state").exists()
+    accounts = Accounts(state_folder)
+    learned: dict[str, Verdict] = {"claude-opus-5-5": "takes", "claude-sonnet-5-5": "refuses"}
+    for model, verdict in learned.items():
+        accounts.learn(accounts.identify("api.anthropic.com", model, b"key", None), verdict)
+    accounts.close()
+    taking, refusing = check_accounts()
+    assert ("ok", "note") == (taking.level, refusing.level)
+    begin = "api.anthropic.com takes masked requests to claude-opus-5-5 from an account (since 20"
+    assert taking.says.startswith(begin)
+    begin = "api.anthropic.com refuses an account of yours masked requests to claude-sonnet-5-5: "
+    assert refusing.says.startswith(begin)
+
+
 def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = check_room(tmp_path / "requests.jsonl")
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=1_000, free=0))

@@ -225,7 +225,7 @@ MISTAKES = [
     Mistake(".schema1", "cache_read_ratio = 0.1", ".schema1.cache_read_ratio", "unknown key"),
     Mistake(".schema1", "max_loss = -0.1", ".schema1.max_loss", "must be a number from 0 up"),
     Mistake(".schema1", "bound_reasoning = 'no'", ".schema1.bound_reasoning",
-            'expected "keep" or "drop"'),
+            'expected "keep", "try" or "drop"'),
     Mistake(".memory", "enabled = 'on'", ".memory.enabled", 'expected true, false or "auto"'),
     Mistake(".page", "metrics = 1", ".page.metrics", 'expected true, false or "auto"'),
     Mistake("", "mode = 'off'", ".mode", 'expected "on" or "observe"'),
@@ -373,7 +373,7 @@ def test_the_shipped_file_gives_every_key_the_value_that_it_has_when_left_out() 
 def test_what_is_shipped_is_on_with_the_values_of_the_guide() -> None:
     expected = MaskPolicy(
         True, 8, True, 0, "[{tool_name}: {original_chars} chars masked]", skip_if_not_shorter=True,
-        mask_text_parts=True, error_words_max_chars=2_000,
+        mask_text_parts=True, error_words_max_chars=2_000, bound_reasoning="try",
     )  # fmt: skip
     found = Settings()
     assert (expected, "auto", ()) == (found.policy, found.schema1.cache_pricing, found.hosts.only)

@@ -1,5 +1,5 @@
-/* Charts over the requests, drawn by uPlot. `spec`: `count` of them, the highest value `top`, the
-   lowest one `bottom` if it is below 0,
+/* Charts over the requests, or over what `x` names, drawn by uPlot. `spec`: `count` of them, the
+   highest value `top`, the lowest one `bottom` if it is below 0, how `ticks` are written, the level of its `heading`,
    `axis` (how values are written beside it), `unit` (its title), `moves`, `series` (what uPlot
    draws), `values` (a list for each), `label` (the text alternative) and `read(index)`. */
 
@@ -40,8 +40,8 @@ function plot(node, spec, width, onPoint) {
     cursor: { drag: { x: false, y: false }, y: false },
     scales: { x: { time: false, range: [0.5, spec.count + 0.5] }, y: { range: [(spec.bottom || 0) * 1.04, spec.top * 1.04 || 1] } },
     axes: [
-      axis("Request", { size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
-        values: (_, ticks) => ticks.map(whole) }),
+      axis(spec.x || "Request", { size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
+        values: (_, ticks) => (spec.ticks ? spec.ticks(ticks) : ticks.map(whole)) }),
       axis(spec.unit, { size: 58, values: (_, ticks) => ticks.map(spec.axis) }),
     ],
     series: [{}, ...spec.series],
@@ -67,5 +67,5 @@ function chart(title, note, spec) {
     drawn = plot(node, spec, printed ? PRINTED : Math.max(220, node.clientWidth), read);
   });
   endings.push(() => drawn && drawn.destroy());
-  return html("figure", {}, html("h4", {}, title), output, node);
+  return html("figure", {}, html(spec.heading || "h4", {}, title), output, node);
 }

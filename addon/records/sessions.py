@@ -1,0 +1,465 @@
+"""The history: what each session came to, one row a session, however long its records are kept.
+
+A session is what a user would call one: what an agent sends under one session id, sub-agents and
+compactions included; where a client names no id, a conversation. Its row lies in a small SQLite
+database of the state folder. The records, of 2.2 kB each, are rotated; the rows, of some 600 bytes
+a session, stay.
+
+Each process writes rows of its own, and a reader adds those of a session up. So several proxies, or
+one that is restarted, continue a session without reading what another has written. A row is written
+a few seconds after a request at the latest: that much a killed process loses.
+"""
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from addon.once import Once
+from addon.places import make_folder, open_private
+from addon.records.file import Log, read_records, release_lock, take_lock
+from addon.records.record import RequestRecord
+from addon.records.tally import BillSum, Tally
+from addon.records.words import why_nothing_masked
+from masking.conversation import Conversation
+from masking.errors import printable
+
+FILE = "sessions.sqlite3"
+RUNS = "runs"
+
+MAX_SESSIONS = 20_000
+"""Rows; with more, those that ended first are dropped. Some 12 MB."""
+
+_MAX_OPEN = 500
+"""Sessions of a process whose sums are in memory; one that is idle for longest begins a new row."""
+
+_WRITE_SECONDS = 5.0
+"""How long a row may wait for others to be written with it."""
+
+_LOCKED_SECONDS = 2.0
+
+_MAX_NAME = 64
+_MAX_MODELS = 8
+_MAX_WAITS = 20
+"""The latest answers, of which a row has the time until they began."""
+
+IDLE = timedelta(minutes=15)
+"""A session without a request for longer has ended, though its proxy runs."""
+
+_TABLE = """CREATE TABLE IF NOT EXISTS sessions (session TEXT NOT NULL, writer TEXT NOT NULL,
+last TEXT NOT NULL, sums BLOB NOT NULL, PRIMARY KEY (session, writer)) WITHOUT ROWID"""
+_READ = "SELECT sums FROM sessions ORDER BY last"
+_WRITE = """INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT (session, writer)
+DO UPDATE SET last = excluded.last, sums = excluded.sums"""
+_TRIM = """DELETE FROM sessions WHERE last <
+(SELECT last FROM sessions ORDER BY last DESC LIMIT 1 OFFSET ?)"""
+
+
+class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What requests would have cost unmasked, and what they cost; `error` is either way."""
+
+    requests: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    error: float = 0.0
+
+    def __add__(self, other: "Bill") -> "Bill":
+        """Return the bill of both."""
+        return Bill(
+            self.requests + other.requests,
+            self.before + other.before,
+            self.after + other.after,
+            self.error + other.error,
+        )
+
+
+class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a session came to, or a part of it that one process saw.
+
+    session: its client's id for it, else that of its conversation.
+    writer: who wrote it, see `SessionLog`.
+    began, last: when its first and its latest request arrived, in UTC (ISO 8601).
+    agent: the client; None if it does not say.
+    folder: the last part of the name of the folder that it works in; None if no request shows it.
+    is_observed: whether it was only observed, so that bills say what masking would have done.
+    group: as in a record.
+    turns, results, masked: the most tool turns, tool results and masked results of any request.
+    prompt, cached: tokens as the provider reported them, where it reported both.
+    waits: seconds until the latest streamed answers began.
+    tokens, dollars: the bills in input tokens; in dollars, of the requests whose price is known.
+    borrowed: whose prices the dollars are where they are not the host's own.
+    why: why nothing was masked; None if something was.
+    """
+
+    session: str
+    writer: str
+    began: str
+    last: str
+    run: str | None = None
+    tag: str | None = None
+    agent: str | None = None
+    models: tuple[str, ...] = ()
+    host: str = ""
+    folder: str | None = None
+    conversations: int = 0
+    is_observed: bool = False
+    group: str | None = None
+    is_plan: bool = False
+    requests: int = 0
+    failed: int = 0
+    turns: int = 0
+    results: int = 0
+    masked: int = 0
+    prompt: int = 0
+    cached: int = 0
+    waits: tuple[float, ...] = ()
+    tokens: Bill = Bill()
+    dollars: Bill = Bill()
+    borrowed: tuple[str, ...] = ()
+    answer_dollars: float = 0.0
+    why: str | None = None
+
+    @property
+    def wait(self) -> float | None:
+        """The median of the times until its latest answers began; None without a stream."""
+        return median(self.waits) if self.waits else None
+
+    def __add__(self, later: "Session") -> "Session":
+        """Return both parts of a session together; what is no sum is that of the later one."""
+        first, last = (self, later) if self.last <= later.last else (later, self)
+        return msgspec.structs.replace(
+            last,
+            began=min(self.began, later.began),
+            tag=last.tag or first.tag,
+            agent=last.agent or first.agent,
+            models=_join(first.models, last.models),
+            folder=last.folder or first.folder,
+            conversations=max(self.conversations, later.conversations),
+            is_observed=self.is_observed and later.is_observed,
+            is_plan=self.is_plan or later.is_plan,
+            requests=self.requests + later.requests,
+            failed=self.failed + later.failed,
+            turns=max(self.turns, later.turns),
+            results=max(self.results, later.results),
+            masked=max(self.masked, later.masked),
+            prompt=self.prompt + later.prompt,
+            cached=self.cached + later.cached,
+            waits=(*first.waits, *last.waits)[-_MAX_WAITS:],
+            tokens=self.tokens + later.tokens,
+            dollars=self.dollars + later.dollars,
+            borrowed=_join(first.borrowed, last.borrowed),
+            answer_dollars=self.answer_dollars + later.answer_dollars,
+            why=last.why if self.why and later.why else None,
+        )
+
+
+def _join(first: tuple[str, ...], last: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *last)))[-_MAX_MODELS:]
+
+
+# Writing
+
+
+class _Open:
+    """A session as it grows in this process."""
+
+    def __init__(self, session: str, writer: str, record: RequestRecord) -> None:
+        self._session, self._writer = session, writer
+        self._first = self._latest = record
+        self._tally = Tally()
+        self._models: tuple[str, ...] = ()
+        self._waits: tuple[float, ...] = ()
+        self._folder: str | None = None
+        self._turns = self._results = self._masked = 0
+        self.is_written = False
+
+    def add(self, record: RequestRecord) -> None:
+        self._tally.add(record)
+        self._latest = max(self._latest, record, key=lambda each: each.time)
+        self._first = min(self._first, record, key=lambda each: each.time)
+        if record.model:
+            self._models = _join(self._models, (record.model[:_MAX_NAME],))
+        if record.first_chunk_seconds is not None:
+            self._waits = (*self._waits, record.first_chunk_seconds)[-_MAX_WAITS:]
+        self._folder = record.folder or self._folder
+        self._turns = max(self._turns, record.tool_turns or 0)
+        self._results = max(self._results, record.tool_results or 0)
+        changed = (record.masked, record.redacted, record.reduced, record.dropped)
+        self._masked = max(self._masked, sum(filter(None, changed)))
+        self.is_written = False
+
+    def summarize(self) -> Session:
+        """Return what it came to so far."""
+        tally, latest = self._tally, self._latest
+        is_observed = tally.requests["observed"] == tally.count
+        bills = tally.observed if is_observed and tally.observed else tally
+        return Session(
+            session=self._session,
+            writer=self._writer,
+            began=self._first.time,
+            last=latest.time,
+            run=latest.run,
+            tag=latest.tag,
+            agent=latest.client,
+            models=self._models,
+            host=latest.host,
+            folder=self._folder,
+            conversations=len(tally.conversations),
+            is_observed=is_observed,
+            group=latest.group,
+            is_plan=bool(latest.subscription),
+            requests=tally.count,
+            failed=tally.failed,
+            turns=self._turns,
+            results=self._results,
+            masked=self._masked,
+            prompt=tally.prompt_tokens,
+            cached=tally.cached_tokens,
+            waits=tuple(round(each, 3) for each in self._waits),
+            tokens=_round(bills.tokens, 0),
+            dollars=_round(bills.dollars, 6),
+            borrowed=tuple(seller for seller, _ in bills.borrowed.most_common(3)),
+            answer_dollars=round(tally.answer_dollars, 6),
+            why=None if bills.changed else why_nothing_masked(tally).explain(),
+        )
+
+
+def _round(bill: BillSum, digits: int) -> Bill:
+    before, after, error = (round(each, digits) for each in (bill.before, bill.after, bill.error))
+    return Bill(bill.requests, before, after, error)
+
+
+def name_session(record: RequestRecord) -> str | None:
+    """Return the id of the session that a request belongs to; None if nothing tells."""
+    return record.session or record.conversation_id
+
+
+class SessionLog:
+    """Takes records in one thread, and writes the rows of their sessions from another, in time.
+
+    folder: of the state; None is no history. What is replayed leaves none.
+    records: where the records are, from which the history is filled when there is none yet.
+    A failure is logged once.
+    """
+
+    def __init__(
+        self,
+        folder: Callable[[], Path],
+        log: Log,
+        records: Callable[[], Path] | None = None,
+        writer: str | None = None,
+    ) -> None:
+        self._folder, self._log, self._records = folder, log, records
+        self.writer = writer or secrets.token_hex(4)
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._parts = 0
+        self._timer: threading.Timer | None = None
+        self._lock = threading.Lock()
+        self._once = Once()
+
+    def add(self, record: RequestRecord) -> None:
+        """Take in a request that has come to its end; its session's row is written soon."""
+        session = name_session(record)
+        if record.replay or session is None:
+            return
+        with self._lock:
+            found = self._open.get(session)
+            if found is None:
+                self._parts += 1
+                found = _Open(session, f"{self.writer}.{self._parts}", record)
+                self._open[session] = found
+            self._open.move_to_end(session)
+            found.add(record)
+            if self._timer is None:
+                self._timer = threading.Timer(_WRITE_SECONDS, self._write)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Write what is still waiting."""
+        with self._lock:
+            timer = self._timer
+        if timer is not None:
+            timer.cancel()
+            self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            self._timer = None
+            changed = [each for each in self._open.values() if not each.is_written]
+            rows = [each.summarize() for each in changed]
+            for each in changed:
+                each.is_written = True
+            while len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+        try:
+            folder = self._folder()
+            if self._records is not None and not has_history(folder):
+                fill_history(folder, self._records())
+            write_sessions(folder, rows)
+        except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+            if self._once.is_first():
+                self._log(logging.WARNING, f"the history of sessions is not written: {error}")
+
+
+def write_sessions(folder: Path, rows: Iterable[Session]) -> None:
+    """Write rows, each in place of an earlier one. Raises OSError and sqlite3.Error."""
+    encoded = [(each.session, each.writer, each.last, msgspec.json.encode(each)) for each in rows]
+    with _connect(folder) as database:
+        database.executemany(_WRITE, encoded)
+        database.execute(_TRIM, (MAX_SESSIONS - 1,))
+
+
+def fill_history(folder: Path, records: Path) -> None:
+    """Write the rows of all recorded requests, where there is no history yet.
+
+    Raises OSError and sqlite3.Error.
+    """
+    found: dict[tuple[str, str | None], _Open] = {}
+    for record in read_records(records):
+        session = name_session(record)
+        if record.replay or session is None:
+            continue
+        key = session, record.run
+        if key not in found:
+            found[key] = _Open(session, f"{record.run}.0", record)
+        found[key].add(record)
+    write_sessions(folder, [each.summarize() for each in found.values()])
+
+
+@contextlib.contextmanager
+def _connect(folder: Path) -> Iterator[sqlite3.Connection]:
+    make_folder(folder)
+    path = folder / FILE
+    os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))  # else SQLite makes a public one
+    with closing(sqlite3.connect(path, timeout=_LOCKED_SECONDS)) as database, database:
+        database.execute("PRAGMA synchronous = OFF")  # a lost row is cheap, a slow disk is not
+        database.execute(_TABLE)
+        yield database
+
+
+# Reading
+
+
+def has_history(folder: Path) -> bool:
+    """Whether there is a history, though it may be empty."""
+    return (folder / FILE).exists()
+
+
+def read_history(folder: Path) -> list[Session]:
+    """Return all sessions, the latest last; none if there is no history.
+
+    Rows that cannot be read are passed over. Raises OSError and sqlite3.Error.
+    """
+    if not has_history(folder):
+        return []
+    path = folder / FILE
+    uri = f"{path.as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_LOCKED_SECONDS)) as database:
+        rows = database.execute(_READ).fetchall()
+    found: dict[str, Session] = {}
+    decoder = msgspec.json.Decoder(Session)
+    for (sums,) in rows:
+        with contextlib.suppress(msgspec.MsgspecError, TypeError, UnicodeDecodeError):
+            part = decoder.decode(sums)
+            known = found.pop(part.session, None)
+            found[part.session] = part if known is None else known + part
+    return sorted(found.values(), key=lambda each: each.last)
+
+
+# The folder that an agent works in, of which only the last part is ever kept
+
+_FOLDER = re.compile(
+    r"(?:<cwd>|[Ww]orking [Dd]irectory(?: is)?:? ?\(?|working in the directory: ?)"
+    r"(?P<path>(?:/|~/|[A-Za-z]:\\)[^\n\r<>\"')]{0,400})"
+)
+"""As claude-code, opencode and pi (`Working directory: /a/b`), codex (`<cwd>`), gemini-cli and
+qwen-code (`I'm currently working in the directory: /a/b`) and cline say it."""
+
+_FIRST = 4
+"""The elements, from the first, that are searched beside the system prompt."""
+
+
+def find_folder(conversation: Conversation) -> str | None:
+    """Return the last part of the name of the folder that an agent says it works in."""
+    texts = [*conversation.wire.find_head_texts(conversation.body)]
+    for element in conversation.elements[:_FIRST]:
+        texts += element.texts
+    for text in texts:
+        if found := _FOLDER.search(text):
+            parts = [part for part in re.split(r"[/\\]", found["path"].strip()) if part]
+            return printable(parts[-1][:_MAX_NAME]) if parts else None
+    return None
+
+
+# The proxies that run
+
+
+class Running(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A process that masks: its run, when it began, whose rows are its own, where its page is."""
+
+    run: str
+    began: str
+    writer: str
+    page: str | None = None
+    tag: str | None = None
+
+
+class RunFile:
+    """Tells others, for as long as this process lives, that it runs, and where its page is."""
+
+    def __init__(self, folder: Path, running: Running) -> None:
+        """Write the file, and hold its lock. Raises OSError."""
+        make_folder(folder / RUNS)
+        self._path = folder / RUNS / f"{running.writer}.json"
+        self._lock = take_lock(f"{self._path}.lock", 0.0)
+        if isinstance(self._lock, str):
+            raise OSError(0, self._lock, str(self._path))
+        with open(self._path, "wb", opener=open_private) as file:
+            file.write(msgspec.json.encode(running))
+
+    def close(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+            Path(f"{self._path}.lock").unlink()
+        if isinstance(self._lock, int):
+            release_lock(self._lock)
+
+
+def list_running(folder: Path) -> list[Running]:
+    """Return the processes that run now, the latest first; files that others left are removed."""
+    found = []
+    for path in (folder / RUNS).glob("*.json"):
+        lock_path = Path(f"{path}.lock")
+        lock = take_lock(str(lock_path), 0.0)
+        if isinstance(lock, int):  # whoever held it is gone
+            with contextlib.suppress(OSError):
+                path.unlink()
+                lock_path.unlink()
+            release_lock(lock)
+            continue
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Running))
+    return sorted(found, key=lambda each: each.began, reverse=True)
+
+
+def is_running(session: Session, writers: Iterable[str], now: datetime | None = None) -> bool:
+    """Whether a session's proxy runs, and a request of it is not long ago."""
+    writer = session.writer.partition(".")[0]
+    try:
+        age = (now or datetime.now(UTC)) - datetime.fromisoformat(session.last)
+    except (ValueError, TypeError):
+        return False
+    return writer in writers and age < IDLE

@@ -1,0 +1,314 @@
+"""What is learned of accounts: its file, and sessions on accounts of both kinds."""
+
+import asyncio
+import json
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from addon.accounts import FILE, REFUSAL_HOLDS, TRIED_HOST, Account, Accounts
+from addon.config import ConfigFile
+from addon.engine import Engine
+from addon.request import HeaderFields, find_wire_format
+from tests.addon.test_engine import Carrier, Request
+from tests.provider.messages import check, sign
+from tests.provider.script import Received
+
+DAY = timedelta(days=1).total_seconds()
+HOST, MODEL = TRIED_HOST, "claude-opus-5-5"
+
+
+class Clock:
+    """Time that stands still unless it is moved."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def accounts(tmp_path: Path, clock: Clock) -> Iterator[Accounts]:
+    made = Accounts(lambda: tmp_path / "state", clock)
+    yield made
+    made.close()
+
+
+def identify(accounts: Accounts, credential: bytes = b"a", user: str | None = None) -> Account:
+    return accounts.identify(HOST, MODEL, credential, user)
+
+
+def test_what_was_learned_is_there_after_a_restart(
+    accounts: Accounts, tmp_path: Path, clock: Clock
+) -> None:
+    accounts.learn(identify(accounts), "takes")
+    accounts.close()
+    again = Accounts(lambda: tmp_path / "state", clock)
+    assert "takes" == again.find_verdict(identify(again))
+    assert None is again.find_verdict(identify(again, b"b"))
+    (learned,) = again.list_learned()
+    assert (HOST, MODEL, clock.now) == (
+        learned.account.host,
+        learned.account.model,
+        learned.learned,
+    )
+
+
+def test_the_file_is_private_and_holds_no_credential(accounts: Accounts, tmp_path: Path) -> None:
+    accounts.learn(identify(accounts, b"digest of a key", "user_1_account_none"), "refuses")
+    accounts.close()
+    file = tmp_path / "state" / FILE
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    assert b"digest of a key" not in file.read_bytes()
+
+
+def test_a_refusal_holds_for_thirty_days(accounts: Accounts, clock: Clock) -> None:
+    account = identify(accounts)
+    accounts.learn(account, "refuses")
+    clock.now += REFUSAL_HOLDS.total_seconds() - 1
+    assert ("refuses", False) == (accounts.find_verdict(account), accounts.begin_try(account))
+    clock.now += 2
+    assert (None, True) == (accounts.find_verdict(account), accounts.begin_try(account))
+    assert [] == accounts.list_learned()
+
+
+def test_what_is_taken_holds_for_good(accounts: Accounts, clock: Clock) -> None:
+    accounts.learn(identify(accounts), "takes")
+    clock.now += 1_000 * DAY
+    assert "takes" == accounts.find_verdict(identify(accounts))
+
+
+def test_there_is_one_try_at_a_time_and_one_that_tells_nothing_is_waited_for(
+    accounts: Accounts, clock: Clock
+) -> None:
+    account, other = identify(accounts), identify(accounts, b"other")
+    assert [True, False, True] == [*map(accounts.begin_try, (account, account, other))]
+    accounts.end_try(account)
+    assert accounts.begin_try(account)
+    accounts.end_try(account, waits=True)
+    assert not accounts.begin_try(account)
+    clock.now += 3_601
+    assert accounts.begin_try(account)
+
+
+def test_a_try_that_never_ends_is_given_up(accounts: Accounts, clock: Clock) -> None:
+    assert accounts.begin_try(identify(accounts))
+    clock.now += 3_601
+    assert accounts.begin_try(identify(accounts))
+
+
+def test_what_another_process_has_learned_is_not_tried_again(
+    accounts: Accounts, tmp_path: Path, clock: Clock
+) -> None:
+    account = identify(accounts)
+    other = Accounts(lambda: tmp_path / "state", clock)
+    other.learn(identify(other), "takes")
+    other.close()
+    assert None is accounts.find_verdict(account)
+    assert not accounts.begin_try(account)
+    assert "takes" == accounts.find_verdict(account)
+
+
+@pytest.mark.parametrize(
+    ("user", "is_named"),
+    [
+        ("user_0a1b_account_01234567-89ab-4cde-8f01-23456789abcd_session_x", True),
+        ('{"device_id":"d","account_uuid":"01234567-89ab-4cde-8f01-23456789abcd"}', True),
+        ("user_0a1b_account__session_01234567-89ab-4cde-8f01-23456789abcd", False),
+        ('{"account_uuid":""}', False),
+        ("somebody", False),
+    ],
+)
+def test_an_account_is_known_by_its_id_where_there_is_one(
+    accounts: Accounts, user: str, is_named: bool
+) -> None:
+    """The tokens of a subscription are renewed; its account stays."""
+    one, other = identify(accounts, b"a", user), identify(accounts, b"b", user)
+    assert is_named == (one == other)
+
+
+def test_models_and_hosts_are_told_apart(accounts: Accounts) -> None:
+    found = {
+        accounts.identify(host, model, b"a", None).digest
+        for host in (HOST, "example.org")
+        for model in (MODEL, "claude-sonnet-5-5", "\ud800")
+    }
+    assert 6 == len(found)
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b""], ids=["damaged", "empty"])
+def test_a_file_that_cannot_be_used_costs_a_try_and_a_line(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    accounts = Accounts(lambda: tmp_path, clock)
+    account = identify(accounts)
+    assert accounts.begin_try(account)
+    accounts.learn(account, "takes")
+    accounts.close()
+    assert "takes" == accounts.find_verdict(account)
+    said = "what accounts take is kept in memory only: file is not a database"
+    assert ([said] if content else []) == caplog.messages
+
+
+def test_a_row_that_makes_no_sense_is_passed_over(
+    accounts: Accounts, tmp_path: Path, clock: Clock
+) -> None:
+    accounts.learn(identify(accounts), "takes")
+    accounts.close()
+    with sqlite3.connect(tmp_path / "state" / FILE) as database:
+        database.execute("INSERT INTO accounts VALUES ('x', 'h', 'm', 'takes', 1.0)")
+        database.execute("INSERT INTO accounts VALUES (x'00', 'h', 'm', 'perhaps', 1.0)")
+    assert 1 == len(Accounts(lambda: tmp_path / "state", clock).list_learned())
+
+
+# Sessions
+
+
+class Step(NamedTuple):
+    """A request: whether its answer thinks, and what happens to the proxy before or amid it."""
+
+    thinks: bool
+    before: str | None = None
+    amid: str | None = None
+
+
+CONFIG = """
+[observation_masking.schema1]
+window_turns = 2
+cache_pricing = {prices}
+bound_reasoning = "{setting}"
+"""
+OUTPUT = "a line of output, and nothing went wrong\n" * 40
+
+
+class Session:
+    """An agent on one account, the engine, and a provider with Anthropic's rules."""
+
+    def __init__(self, folder: Path, *, is_old: bool, prices: str) -> None:
+        self._folder, self._is_old, self._prices = folder, is_old, prices
+        self._messages: list[dict[str, Any]] = [{"role": "user", "content": "Repair it."}]
+        self.refused = self.seen = 0
+        self.masked: list[frozenset[str]] = []
+        self.configure("try")
+        self._engine = self._start()
+
+    def configure(self, setting: str) -> None:
+        text = CONFIG.format(prices=self._prices, setting=setting)
+        (self._folder / "config.toml").write_text(text)
+
+    def _start(self) -> Engine:
+        engine = Engine()
+        engine.use(ConfigFile(self._folder / "config.toml"))
+        return engine
+
+    def restart(self) -> None:
+        self._engine.close()
+        self._engine = self._start()
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def take(self, step: Step) -> None:
+        if step.before is not None:
+            if step.before != "restart":
+                self.configure(step.before)
+            self.restart()
+        if step.amid == "killed":  # it has sent the request, and nobody hears the answer
+            self._send(step, hears=False)
+            self.restart()
+        thinks = self._send(step)
+        number = len(self._messages)
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "shell", "input": {}}
+        result = {
+            "type": "tool_result",
+            "tool_use_id": f"toolu_{number}",
+            "content": f"{number} {OUTPUT}",
+        }
+        self._messages += [
+            {"role": "assistant", "content": [*thinks, call]},
+            {"role": "user", "content": [result]},
+        ]
+
+    def _send(self, step: Step, *, hears: bool = True) -> list[dict[str, Any]]:
+        body = json.dumps(
+            {"model": MODEL, "max_tokens": 9, "tools": [{"name": "shell"}]}
+            | {"messages": self._messages}
+        ).encode()
+        request = Request(HOST)
+        request.path = "/v1/messages"
+        request.headers = HeaderFields([("user-agent", "claude-cli/2.1"), ("x-api-key", "key")])
+        match = find_wire_format(request)
+        assert match is not None
+        exchange, carrier = self._engine.open(request, match), Carrier(body)
+        assert exchange is not None
+        asyncio.run(exchange.mask(carrier))
+        sent = carrier.body
+        if not hears:
+            return []
+        status = self._answer(sent)
+        exchange.begin_answer(status)
+        if exchange.may_resend(status, sent) and (second := exchange.begin_second()):
+            sent, status = second.body, self._answer(second.body)
+            asyncio.run(exchange.end_second(status, carrier))
+        exchange.finish(status)
+        self.seen += status == 400
+        self.masked.append(_find_masked(sent))
+        if not step.thinks or status == 400:
+            return []
+        return [{"type": "thinking", "thinking": "Hm.", "signature": sign(json.loads(sent), "Hm.")}]
+
+    def _answer(self, sent: bytes) -> int:
+        received = Received(request=json.loads(sent), path="/v1/messages", old_account=self._is_old)
+        refused = check(received)
+        self.refused += refused is not None
+        return 400 if refused else 200
+
+
+def _find_masked(sent: bytes) -> frozenset[str]:
+    """Return the ids of the results that a request has masked."""
+    blocks = (block for m in json.loads(sent)["messages"][1:] for block in m["content"])
+    results = (block for block in blocks if block["type"] == "tool_result")
+    return frozenset(each["tool_use_id"] for each in results if OUTPUT not in each["content"])
+
+
+steps = st.builds(
+    Step,
+    st.booleans(),
+    st.sampled_from([None] * 6 + ["restart", "keep", "try", "drop"]),
+    st.sampled_from([None] * 6 + ["killed"]),
+)
+
+
+@given(
+    st.lists(steps, min_size=5, max_size=14),
+    st.booleans(),
+    st.sampled_from(['"none"', "[0.1, 1.25]"]),
+)
+def test_no_agent_sees_a_refusal_whatever_its_account_and_the_proxy_is_killed_amid_a_try(
+    given_steps: list[Step], is_old: bool, prices: str
+) -> None:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", name)
+        session = Session(Path(name), is_old=is_old, prices=prices)
+        for step in given_steps:
+            session.take(step)
+        session.close()
+    assert 0 == session.seen
+    assert session.refused <= (0 if is_old else 1)
+    # What was masked in a request that was taken stays so.
+    assert [] == [n for n, (one, other) in enumerate(pairwise(session.masked)) if not one <= other]
