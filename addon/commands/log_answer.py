@@ -4,6 +4,7 @@ Money is in dollars where a price is known; what has none stands apart, in input
 much.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
-from addon.records.words import Currency, render_dollars
+from addon.records.words import Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
@@ -44,6 +45,9 @@ _ACCOUNTS: Mapping[Account, str] = {
     "old": "made before 31 August 2026",
     "new": "made since",
 }
+
+_DATE = re.compile(r"-20\d{6}$")
+"""The day of a model's version, for which a narrow table has no room."""
 
 _MOST_MODELS = 6
 """Rows of the table by model, so that all of it fits one screen."""
@@ -82,7 +86,7 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
     text = text.rstrip()
     if not before or not saved:
         return f"{text}; masking would have saved nothing."
-    part = f"({abs(saved) / before:.0%}{f' ±{100 * width / before:.0f}' if width else ''})"
+    part = f"({abs(saved) / before:.0%}{render_error(width / before, '{:.0f}')})"
     if is_about_nothing(saved, width):
         return f"{text}; with masking about as much {part}."
     verb = "saved" if saved > 0 else "lost"
@@ -160,7 +164,8 @@ def _render_groups(answer: LogAnswer) -> Table:
     rows = answer.list_models()
     shown, others = rows[:_MOST_MODELS], rows[_MOST_MODELS:]
     for agent, model, group in shown:
-        table.add_row(escape(printable(f"{agent}, {model or 'no model'}")), *_render_cells(group))
+        named = _DATE.sub("", model or "no model")
+        table.add_row(escape(printable(f"{agent}, {named}")), *_render_cells(group))
     if others:
         rest = Group()
         for _, _, group in others:
@@ -200,7 +205,7 @@ def _render_saved(before: float, saved: float, width: float) -> str:
         return "0%"
     if is_about_nothing(saved, width):
         return "about 0"
-    return f"{saved / before:.0%} ±{100 * width / before:.0f}"
+    return f"{100 * saved / before + 0.0:.0f}%{render_error(width / before, '{:.0f}')}"
 
 
 # What else there is to say

@@ -296,7 +296,11 @@ def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -
     facts = _Facts(settings)
     if log is not None:
         log.account = wanted.account
-    for compared in compare_requests(session, settings, counter(), passed_over):
+    slides = log is None or wanted.requests or wanted.chart
+    compared_requests = compare_requests(
+        session, settings, counter(), passed_over, with_sliding=slides
+    )
+    for compared in compared_requests:
         if log is not None and wanted.since is not None and compared.chosen.when < wanted.since:
             continue
         # A log tells what one session is; else the requests do.
@@ -311,7 +315,7 @@ def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -
         accounts["new"] = facts.add_up()
         log.account = "old"
         older = _Facts(settings)
-        for compared in compare_requests(session, settings, counter()):
+        for compared in compare_requests(session, settings, counter(), with_sliding=False):
             if wanted.since is None or compared.chosen.when >= wanted.since:
                 older.add(compared)
         accounts["old"] = older.add_up()
