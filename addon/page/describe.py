@@ -7,8 +7,10 @@ from typing import NamedTuple
 from addon.page.board import Conversation, Described, ShownRequest, View
 from addon.records.tally import BillSum, Holdout, Tally
 from addon.records.words import (
+    INPUT_TOKENS,
     NOTE,
     describe_groups,
+    find_currency,
     list_rereads,
     render_net,
     render_resent,
@@ -71,7 +73,7 @@ def describe_sums(tally: Tally) -> Described:
         "sent": tally.tokens_before if is_observed else tally.tokens_after,
         "spared": tally.tokens_before - tally.tokens_after,
         "masked": tally.changed,
-        "net": render_net(bill, unit),
+        "net": render_net(bill, find_currency(tally.bills) if unit == "usd" else INPUT_TOKENS),
         "is_loss": bill.is_certain and bill.saved < 0,
         "line": line,
         "notes": notes,
