@@ -119,7 +119,7 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     return code
 
 
-_STARTING = "obsmask: starting the proxy…"
+_STARTING = "obsmask: starting the proxy..."
 _SILENT_SECONDS = 0.5
 
 
