@@ -93,7 +93,7 @@ FORMAT_KEYS = {"messages", "role", "tool_calls", "function", "cache_control", "c
 
 SPELLS = (
     *("masking.wire", "masking.messages_api", "addon.recordings", "addon.commands.demo"),
-    "addon.replay.files",
+    *("addon.replay.files", "addon.replay.logs"),
 )
 """Who may spell a format: its own room, the functions of a list of messages, and the studio."""
 

@@ -179,13 +179,13 @@ def test_the_host_is_told_by_the_provider_and_by_a_plan(
 @pytest.mark.parametrize(
     "source", [{"source": {"subagent": "review"}}, {"source": "cli", "thread_source": "subagent"}]
 )
-def test_a_sub_agent_is_a_side_conversation(source: dict[str, object], tmp_path: Path) -> None:
+def test_a_sub_agent_is_a_side_conversation(source: dict[str, Any], tmp_path: Path) -> None:
     assert read_one(write(tmp_path / "rollout.jsonl", meta(**source), *SECOND)).is_side
 
 
 def prompts(path: Path) -> list[tuple[int, int | None]]:
     """How many items each request has, and how long its prompt was."""
-    return [(len(r.items), r.usage and r.usage.prompt) for r in requests_of(path)]
+    return [(len(r.items), r.usage.prompt if r.usage else None) for r in requests_of(path)]
 
 
 def test_a_usage_may_stand_before_the_items_of_its_answer(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_copy_of_a_request_is_told_by_its_key(parent_is_there: bool, tmp_path:
 
 def test_a_log_without_the_envelope_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rollout-2025-08-22T19-51-40.jsonl"
-    began = {"id": THREAD, "timestamp": spell(BEGAN), "instructions": None, "git": {}}
+    began: Line = {"id": THREAD, "timestamp": spell(BEGAN), "instructions": None, "git": {}}
     lines = [began, *payloads(*FIRST[:2]), {"record_type": "state"}, *payloads(*SECOND[2:])]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     requests = requests_of(path)
