@@ -42,8 +42,10 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.server import HOST, running_proxy
 from addon.recordings.flows import FlowSession
 from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
+from addon.records.tally import BillSum
+from addon.records.words import INPUT_TOKENS, Currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
-from masking.accounting import Cost
+from masking.accounting import NO_MARGIN, Cost
 from masking.config import ROOT, Settings, parse_settings
 from masking.model import CHANGES
 from masking.tokens import TokenCounter
@@ -61,6 +63,7 @@ class Demo(NamedTuple):
     config: beside the recording; None for the shipped one.
     prices: what its vendor takes for a cached and a written token. The provider here is on no list.
     wanted: what the agent needs in order to be masked.
+    command: what starts such an agent.
     engine: what masks it.
     """
 
@@ -69,6 +72,7 @@ class Demo(NamedTuple):
     config: str | None = None
     prices: tuple[float, float] = (0.5, 1.0)
     wanted: str | None = None
+    command: str = "AGENT"
     engine: Engine = "proxy"
 
 
@@ -77,12 +81,11 @@ _QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package"
 
 _UNSIGNED = (
     "claude-code signs what it sends to api.anthropic.com itself. It signs nothing for a base URL, "
-    "which obsmask run gives it: obsmask run -- claude"
+    "which obsmask run gives it."
 )
 
 _OVER_HTTP = (
-    "codex speaks over a WebSocket, and is sent to HTTP where something can be masked: "
-    "obsmask run -- codex"
+    "codex speaks over a WebSocket. obsmask run sends it to HTTP where something can be masked."
 )
 
 SESSIONS: Mapping[str, Demo] = {
@@ -91,9 +94,9 @@ SESSIONS: Mapping[str, Demo] = {
     "reduction": _QUESTIONS._replace(config="openai-questions.reduction.toml"),
     "all": _QUESTIONS._replace(config="openai-questions.all.toml"),
     "claude-code": Demo(
-        "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED
+        "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED, "claude"
     ),
-    "codex": Demo("clients/codex-tour.flow.xz", "codex", None, (0.1, 1.0), _OVER_HTTP),
+    "codex": Demo("clients/codex-tour.flow.xz", "codex", None, (0.1, 1.0), _OVER_HTTP, "codex"),
     "envoy": Demo(RECORDING, "mini-swe-agent", engine="envoy"),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration, or
@@ -134,19 +137,19 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     console.print(render_summary(played, demo.prices), width=width, highlight=False)
     if demo.wanted:
         console.print(f"{demo.wanted}\n", width=width, highlight=False, markup=False)
-    console.print(
-        render_next_steps(strategy, [*SESSIONS], demo.engine), soft_wrap=True, highlight=False
-    )
+    others = [each for each in SESSIONS if each != strategy]
+    console.print(render_next_steps(demo, others), soft_wrap=True, highlight=False)
 
 
 class PlayedRequest(NamedTuple):
     """A request: the texts of its tool results as the agent wrote them and as they arrived, what
-    each costs, and the addon's record.
+    it costs and in what that is told, and the addon's record.
     """
 
     written: Sequence[str]
     sent: Sequence[str]
     cost: Cost
+    currency: Currency
     record: Mapping[str, Any]
 
 
@@ -157,7 +160,7 @@ def _play(
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder, demo.prices, source)
-        costs = list(_replay(shipped("recordings") / demo.recording, config))
+        costs = [*_replay(shipped("recordings") / demo.recording, config)]
         (folder / "provider").mkdir()
         with running_provider(replies, folder / "provider") as provider:
             connected = _ENGINES[demo.engine](folder, config, provider)
@@ -175,16 +178,17 @@ def _play(
             written=tuple(result.text for result in reply.read(reply.body).results),
             sent=tuple(result.text for result in reply.read(received).results),
             cost=cost,
+            currency=currency,
             record=json.loads(line),
         )
-        for reply, received, cost, line in zip(
+        for reply, received, (cost, currency), line in zip(
             replies, provider.received, costs, lines, strict=True
         )
     ]
 
 
-def _replay(recording: Path, config: Path) -> Iterator[Cost]:
-    """Yield what each request costs, without masking and with it."""
+def _replay(recording: Path, config: Path) -> Iterator[tuple[Cost, Currency]]:
+    """Yield what each request costs, without masking and with it, and in what that is told."""
     settings = parse_settings(config.read_bytes()) or Settings()
     replay_settings = ReplaySettings(
         strategies=settings.strategies, price_settings=settings.price_settings
@@ -192,7 +196,9 @@ def _replay(recording: Path, config: Path) -> Iterator[Cost]:
     recorded = FlowSession(path=recording).requests()
     session = _Session(recording.name, tuple(replace(each, usage=None) for each in recorded))
     for request in replay(session, replay_settings, TokenCounter()):
-        yield request.entry.cost
+        seller, cost = request.pricing.borrowed_from, request.entry.cost
+        currency = Currency(cost.after.dollars is not None, () if seller is None else (seller,))
+        yield cost, currency
 
 
 class _Session(NamedTuple):
@@ -280,34 +286,49 @@ def render_opening(agent: str, requests: int, engine: Engine) -> str:
     )
 
 
-_COLUMNS = (
-    *("\nrequest", "results\nreplaced", "tokens\nwritten", "tokens\nsent"),
-    *("cost\nwithout", "cost\nwith", "saved\nso far", "addon\n(ms)"),
-)
-
-
 def render_table(played: Sequence[PlayedRequest]) -> Table:
-    """Return a row for each request."""
+    """Return a row for each request, with its input's cost."""
+    currency = find_currency(played)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in _COLUMNS:
+    unit = "cost" if currency.is_dollars else "worth"
+    for name in (
+        *("\nrequest", "results\nreplaced", f"input {unit}\nwithout", "\nwith"),
+        *("saved\nso far", "addon\n(ms)"),
+    ):
         table.add_column(name, justify="right", no_wrap=True)
-    saved = accumulate(each.cost.before.cost - each.cost.after.cost for each in played)
-    for number, (each, so_far) in enumerate(zip(played, saved, strict=True), 1):
-        table.add_row(str(number), *_describe_request(each, so_far))
+    costs = [_find_amounts(each, currency) for each in played]
+    saved = accumulate(before - after for before, after in costs)
+    for number, (each, cost, so_far) in enumerate(zip(played, costs, saved, strict=True), 1):
+        table.add_row(
+            str(number),
+            f"{sum(each.record[name] for name in CHANGES)} of {each.record['tool_results']}",
+            *(_render_cell(amount, currency) for amount in (*cost, so_far)),
+            f"{each.record['hook_us'] / 1000:.1f}",
+        )
     return table
 
 
-def _describe_request(played: PlayedRequest, saved: float) -> tuple[str, ...]:
-    record = played.record
-    return (
-        f"{sum(record[name] for name in CHANGES)} of {record['tool_results']}",
-        f"{played.cost.before.prompt:,.0f}",
-        f"{played.cost.after.prompt:,.0f}",
-        f"{played.cost.before.cost:,.0f}",
-        f"{played.cost.after.cost:,.0f}",
-        f"{round(saved):,}",
-        f"{record['hook_us'] / 1000:.1f}",
-    )
+def _render_cell(amount: float, currency: Currency) -> str:
+    """Return an amount with as many digits as all others of its column, in dollars a tenth cent."""
+    if not currency.is_dollars:
+        return f"{amount:,.0f}"
+    return f"{'-' if round(amount, 3) < 0 else ''}${abs(amount):,.3f}"
+
+
+def find_currency(played: Sequence[PlayedRequest]) -> Currency:
+    """Return in what the session's cost is told: dollars if the price of all of it is known."""
+    if not all(each.currency.is_dollars for each in played):
+        return INPUT_TOKENS
+    sellers = dict.fromkeys(name for each in played for name in each.currency.borrowed_from)
+    return Currency(borrowed_from=tuple(sellers))
+
+
+def _find_amounts(played: PlayedRequest, currency: Currency) -> tuple[float, float]:
+    """Return what a request costs without masking and with it."""
+    before, after = played.cost.before, played.cost.after
+    if currency.is_dollars:
+        return before.dollars or 0.0, after.dollars or 0.0
+    return before.cost, after.cost
 
 
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:
@@ -378,36 +399,29 @@ def _explain_reduction(settings: Settings) -> str:
 
 
 def render_summary(played: Sequence[PlayedRequest], prices: tuple[float, float]) -> str:
-    """Return the totals of the session."""
-    before = sum(each.cost.before.cost for each in played)
-    after = sum(each.cost.after.cost for each in played)
-    tokens = sum(each.cost.before.prompt for each in played)
-    sent = sum(each.cost.after.prompt for each in played)
+    """Return what the session costs, and what it would without masking."""
+    currency, bill = find_currency(played), BillSum()
+    for each in played:
+        bill.add(*_find_amounts(each, currency), NO_MARGIN)
     ms = sum(each.record["hook_us"] for each in played) / 1000
     return (
-        f"{len(played)} requests: {tokens:,.0f} -> {sent:,.0f} tokens ({sent / tokens - 1:+.0%}), "
-        f"cost {before:,.0f} -> {after:,.0f} ({after / before - 1:+.0%})\n"
+        f"{len(played)} requests; input {render_bill(bill, currency)}\n"
         f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
-        "Tokens are counted by o200k_base, and the provider's cache is simulated. Costs are in "
-        f"plain input tokens; a cached token costs {prices[0]:g} of one, a written one "
-        f"{prices[1]:g}, as for this model.\n"
+        "The provider's cache is simulated: a cached token costs "
+        f"{prices[0]:g} of a plain one, a written one {prices[1]:g}, as for this model.\n"
     )
 
 
-def render_next_steps(strategy: str, strategies: Sequence[str], engine: Engine) -> str:
-    """Return how to put this in front of the user's own agent."""
-    others = ", ".join(each for each in strategies if each != strategy)
-    more = f"Other sessions, by {_program('obsmask')} demo NAME:\n  {others}"
-    if engine == "envoy":
+def render_next_steps(demo: Demo, others: Sequence[str]) -> str:
+    """Return what else can be played, and how to put this in front of the user's own agent."""
+    more = f"Other sessions, by {_program('obsmask')} demo NAME:\n  {', '.join(others)}\n\n"
+    if demo.engine == "envoy":
         return (
-            "Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"
+            f"{more}Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"
             f"  {_program('obsmask')} ext-proc\n"
-            f"  {_program('envoy')} -c {shipped(CONFIG)}\n"
-            f"{more}"
+            f"  {_program('envoy')} -c {shipped(CONFIG)}"
         )
-    return (
-        f"With your own agent:\n  {_program('obsmask')} run -- [italic]your-agent[/italic]\n{more}"
-    )
+    return f"{more}With your own agent:\n  {_program('obsmask')} run -- {demo.command}"
 
 
 def _program(name: str) -> str:

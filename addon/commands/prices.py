@@ -122,9 +122,14 @@ def render_host(
     yield _render_reason(pricing, open_list(settings.price_settings.price_list).date)
     if (plain := pricing.dollars_per_million) is not None:
         read, write = (ratio * plain for ratio in pricing.ratios)
-        yield f"A million tokens: ${plain:.4g}, cached ${read:.4g}, written ${write:.4g}"
+        at = f", by {pricing.borrowed_from}'s price" if pricing.borrowed_from else ""
+        yield f"A million tokens{at}: ${plain:.4g}, cached ${read:.4g}, written ${write:.4g}"
     for above, factor in pricing.steps:
         yield f"In a prompt of more than {above:,} tokens, every token costs {factor:g} times that"
+    if (answers := pricing.answer_dollars_per_million) is not None:
+        yield f"A million tokens of answers: ${answers:.4g}"
+    for above, factor in pricing.answer_steps:
+        yield f"After a prompt of more than {above:,} tokens, answers cost {factor:g} times that"
     rules = pricing.cache
     blocks = f", in blocks of {rules.block:,}" if rules.block > 1 else ""
     yield f"Assumed to be cached: prefixes of {rules.minimum:,} tokens or more{blocks}"
@@ -146,9 +151,10 @@ def render_host(
             yield f"Is {host} in your own network? Other hosts have full names, as {full}"
         own = {"host": host, **({} if model is None else {"model": model})}
         prices = {"read": pricing.read, "write": pricing.write}
+        none = "No dollars are known here. " if pricing.dollars_per_million is None else ""
         yield (
-            "Assumed prices give no dollars. To set your own, with other numbers, and with "
-            "dollars_per_million for plain input tokens:"
+            f"{none}To set your own prices, with other numbers, and with dollars_per_million for "
+            "plain input tokens:"
         )
         yield advice.add("prices", {**own, **prices})
 

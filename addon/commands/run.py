@@ -379,7 +379,7 @@ def _render_parts(
         times = "once" if deaths == 1 else f"{deaths} times"
         yield f"the proxy ended {times} by itself, and {log} says why"
     if tally.count:
-        yield f"records in {health.records}"
+        yield "obsmask page shows each request"
 
 
 def _find_why(tally: Tally, health: Health, remedies: Remedies) -> WhyUnmasked:

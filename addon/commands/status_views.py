@@ -17,19 +17,23 @@ from rich.text import Text
 
 from addon.records.harm import Holdout, dump_harm, list_harm
 from addon.records.record import RequestRecord
-from addon.records.tally import BillSum, RedactionSum, Tally, Waits
+from addon.records.tally import Bills, BillSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
+    Currency,
     count_requests,
     count_summaries,
-    dollar_format,
     explain_passed,
+    find_currency,
+    find_record_currency,
+    list_answers,
+    list_costs,
     list_outgrown,
     list_rereads,
-    render_bill,
     render_observed,
     render_resent,
     render_uncertain,
+    why_lost,
     why_nothing_masked,
 )
 from addon.request import one_line
@@ -131,46 +135,42 @@ def render_counts(counts: Counter[str]) -> str:
 def _describe_requests(tally: Tally) -> Rows:
     count = len(tally.conversations)
     within = f" in {count:,} conversation{'' if count == 1 else 's'}" if count else ""
-    yield f"{tally.count:,}{within}"
+    more = f", and {tally.token_counts:,} that only count tokens" if tally.token_counts else ""
+    yield f"{tally.count - tally.token_counts:,}{within}{more}"
+    sent_whole = tally.requests["observed"]
+    if 0 < sent_whole < tally.count:
+        held_out = "" if tally.held_out is None else f", {tally.held_out.count:,} of them held out"
+        yield f"{sent_whole:,} of them only observed{held_out}: their costs stand apart"
 
 
-def _describe_tokens(tally: Tally) -> Rows:
-    before, after = tally.tokens_before, tally.tokens_after
-    if before == after:
-        yield f"{after:,} sent"
-    else:
-        yield f"{after:,} sent, {before - after:,} not sent ({after / before - 1:+.0%})"
-    if tally.uncounted:
-        yield f"not counted in {count_requests(tally.uncounted)}"
+def _describe_input(tally: Tally) -> Rows:
+    """Yield what the input cost that was not observed only, and what masking saved of that."""
+    yield from (line.removeprefix("input ") for line in list_costs(tally.masked_bills, tally.count))
+    if why := why_lost(tally):
+        yield why
+
+
+def _describe_answers(tally: Tally) -> Rows:
+    yield from (line.removeprefix("answers ") for line in list_answers(tally))
+
+
+def _describe_cache(tally: Tally) -> Rows:
     if tally.prompt_tokens:
         share = tally.cached_tokens / tally.prompt_tokens
-        yield f"{tally.prompt_tokens:,} as the providers counted, {share:.0%} of them cached"
-
-
-def _describe_prompts(tally: Tally) -> Rows:
-    """Yield what the prompts cost; the rows of amounts that may as well be 0 say so."""
-    if tally.dollars.requests:
-        notes = ["at API prices"] if tally.subscriptions else []
-        form = dollar_format(tally.dollars.before)
-        priced = f"{count_requests(tally.dollars.requests)} of known prices: "
-        bill = render_bill(tally.dollars, form, *notes)
-        yield f"{priced}{bill}" if tally.unpriced.requests else bill
-        if tally.dollars.error:
-            before, error = (form.format(n) for n in (tally.dollars.before, tally.dollars.error))
-            yield f"unmasked they would have cost {before} ±{error}, which is estimated"
-    if tally.unpriced.requests:
-        bill = render_bill(tally.unpriced, "{:,.0f}", unit=" input tokens")
-        yield f"{count_requests(tally.unpriced.requests)} of no known price: {bill}"
+        yield f"{share:.0%} of the input was read from it, as the providers counted"
 
 
 def _describe_untouched(tally: Tally) -> Rows:
-    if tally.count and not tally.changed:
+    if tally.count > tally.requests["observed"] and not tally.changed:
         yield str(why_nothing_masked(tally))
 
 
 def _describe_observed(tally: Tally) -> Rows:
-    if tally.observed is not None:
-        yield f"{count_requests(tally.observed.count)}: {render_observed(tally.observed)}"
+    if tally.dry_run is not None:
+        yield f"{count_requests(tally.dry_run.count)}: {render_observed(tally.dry_run)}"
+    if tally.held_out is not None:
+        held_out = count_requests(tally.held_out.count)
+        yield f"{held_out} held out: {render_observed(tally.held_out)}"
 
 
 def _describe_failures(tally: Tally) -> Rows:
@@ -195,21 +195,21 @@ def _describe_most_expensive(tally: Tally) -> Rows:
 
 
 def _render_cost(record: RequestRecord) -> str:
-    after, before = record.cost_dollars_after, record.cost_dollars_before
-    form, unit = "${:,.4f}", ""
-    if after is None or before is None:
-        after, before = record.cost_tokens_after or 0.0, record.cost_tokens_before or 0.0
-        form, unit = "{:,.0f}", " input tokens"
-    unmasked = "" if before == after else f", unmasked {form.format(before)}"
-    return f"{form.format(after)}{unmasked}{unit}"
+    currency = find_record_currency(record)
+    after, before = (
+        (record.cost_dollars_after, record.cost_dollars_before)
+        if currency.is_dollars
+        else (record.cost_tokens_after, record.cost_tokens_before)
+    )
+    unmasked = f", without masking {currency.render_bare(before or 0.0)}"
+    worth = "" if currency.is_dollars else "worth "
+    return f"{worth}{currency.render(after or 0.0)}{'' if before == after else unmasked}"
 
 
 def _render_place(record: RequestRecord) -> str:
     when = parse_local_time(record.time)
     time = f"{when:%a %d %b %Y %H:%M}, " if when else ""
-    sent = record.request_tokens_after
-    size = "" if sent is None else f", {sent:,} tokens"
-    return f"{time}{one_line(record.model or '?')} at {one_line(record.host)}{size}"
+    return f"{time}{one_line(record.model or '?')} at {one_line(record.host)}"
 
 
 def _describe_redaction(tally: Tally) -> Rows:
@@ -248,8 +248,8 @@ def _render_waits(waits: Waits) -> str:
     median, most = waits.percentile(50) or 0.0, waits.percentile(90) or 0.0
     count = len(waits.seconds)
     if count == 1:
-        return f"after {median:.2f} s in 1 answer"
-    return f"within {median:.2f} s in half of {count:,} answers, within {most:.2f} s in 9 of 10"
+        return f"{median:.2f} s, 1 answer"
+    return f"p50 {median:.2f} s, p90 {most:.2f} s, {count:,} answers"
 
 
 def _describe_passed(tally: Tally) -> Rows:
@@ -270,10 +270,11 @@ def _describe_assumed(tally: Tally) -> Rows:
 
 _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Requests": _describe_requests,
-    "Tokens": _describe_tokens,
-    "Prompts": _describe_prompts,
+    "Input": _describe_input,
     "": _describe_untouched,
     "Observed": _describe_observed,
+    "Answers": _describe_answers,
+    "Cache": _describe_cache,
     "Failed": _describe_failures,
     "Sent again": _describe_resent,
     "Most expensive": _describe_most_expensive,
@@ -297,22 +298,34 @@ ASCII_MARKS = ("#", "-")
 """What the two parts of a bar are made of."""
 
 MIXED = "*"
-"""Marks what is saved where the sum is not of all requests, or not of masked ones alone."""
+"""Marks an amount that is not of all requests of its row."""
 
 _LEAST_WIDTH, _MOST_WIDTH = 12, 40
 _GAP = 2
-_HEADINGS = ("\nrequests", "\nfailed", "tokens\nsent", "not\nsent", "\nsaved")
 
 
 def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) -> Table:
     """Return a row for each group.
 
-    A bar is as long as the tokens before masking, and its first part is what was sent. The bars
-    take what is left of `width`, in characters; there are none where that is too little.
+    Amounts are of what was not observed only, in dollars if the price of any request is known, else
+    in input tokens. A bar is as long as the cost without masking, and its first part is what was
+    paid. The bars take what is left of `width`, in characters; there are none where that is too
+    little.
     """
     tallies = groups.sort()
-    rows = [(_name(groups.by, key), *_describe(tally)) for key, tally in tallies]
-    headings = (f"\n{groups.by}", *_HEADINGS)
+    currency = find_currency(groups.total.bills)
+    money = [_choose_bill(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
+    rows = [
+        (_name(groups.by, key), *_describe(tally, bill, currency))
+        for (key, tally), bill in zip(tallies, money, strict=True)
+    ]
+    cost = "input\ncost" if currency.is_dollars else "worth, in\ninput tokens"
+    if currency.borrowed_from:
+        cost = "about,\ninput cost"
+    headings = (
+        *(f"\n{groups.by}", "\nrequests", "\nfailed", cost),
+        *("without\nmasking", "\nsaved"),
+    )
     table = Table(box=SIMPLE_HEAD, padding=(0, _GAP - 1, 0, 0), pad_edge=False)
     table.add_column(headings[0], overflow="fold")
     for heading in headings[1:]:
@@ -320,30 +333,40 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     columns = zip(headings, *rows, strict=True)
     left = min(_MOST_WIDTH, width - sum(_GAP + _measure(column) for column in columns) - _GAP)
     if has_bars := left >= _LEAST_WIDTH:
-        sent, not_sent = marks
-        table.add_column(f"\n{sent} sent {not_sent} not", no_wrap=True)
-    longest = max((_find_size(tally) for _, tally in tallies), default=0)
-    for (name, *cells), (_, tally) in zip(rows, tallies, strict=True):
-        bars = [_render_bar(tally, left / max(1, longest), marks)] if has_bars else []
+        paid, saved = marks
+        table.add_column(f"\n{paid} paid {saved} saved", no_wrap=True)
+    longest = max((_find_size(bill) for bill in money), default=0.0)
+    for (name, *cells), bill in zip(rows, money, strict=True):
+        bars = [_render_bar(bill, left / longest if longest else 0.0, marks)] if has_bars else []
         table.add_row(Text(name), *cells, *bars)
     return table
+
+
+def _choose_bill(tally: Tally, *, in_dollars: bool) -> BillSum | None:
+    """Return the bill of a row: of what was masked or might have been; None if it has none.
+
+    Where all was observed only, it is that of what was sent.
+    """
+    bills = tally.masked_bills if tally.masked_bills.tokens.requests else tally.bills
+    bill = bills.dollars if in_dollars else bills.tokens
+    return bill if bill.requests else None
 
 
 def _measure(column: Iterable[str]) -> int:
     return max(cell_len(line) for cell in column for line in cell.split("\n"))
 
 
-def _find_size(tally: Tally) -> int:
-    return max(tally.tokens_before, tally.tokens_after)
+def _find_size(bill: BillSum | None) -> float:
+    return 0.0 if bill is None else max(bill.before, bill.after)
 
 
-def _render_bar(tally: Tally, scale: float, marks: tuple[str, str]) -> str:
-    """Return a bar with `scale` characters for a token; one at least, if there are any tokens."""
-    sent, size = (
-        max(1, round(count * scale)) if count else 0
-        for count in (tally.tokens_after, _find_size(tally))
+def _render_bar(bill: BillSum | None, scale: float, marks: tuple[str, str]) -> str:
+    """Return a bar with `scale` characters for a unit; one at least, if there is any cost."""
+    paid, size = (
+        max(1, round(cost * scale)) if cost else 0
+        for cost in (bill.after if bill else 0.0, _find_size(bill))
     )
-    return marks[0] * sent + marks[1] * (size - sent)
+    return marks[0] * paid + marks[1] * (size - paid)
 
 
 def _name(by: str, key: str | None) -> str:
@@ -352,55 +375,50 @@ def _name(by: str, key: str | None) -> str:
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 
-def _describe(tally: Tally) -> tuple[str, ...]:
-    before, after = tally.tokens_before, tally.tokens_after
-    return (
-        f"{tally.count:,}",
-        f"{tally.failed:,}",
-        f"{after:,}",
-        f"{1 - after / before:.0%}" if before else "",
-        _render_saved(tally),
-    )
-
-
-def _render_saved(tally: Tally) -> str:
-    """Return what was saved: in dollars, or as a share alone where no price is known."""
-    is_priced = tally.dollars.requests > 0
-    bill = tally.dollars if is_priced else tally.tokens
-    if not bill.requests:
-        return ""
-    if (uncertain := render_uncertain(bill)) is not None:
-        return uncertain
-    share = f"{bill.saved_share or 0:+.0%}"
-    mark = "" if explain_mixed(tally) is None else MIXED
-    return f"{_render_dollars(bill)} {share}{mark}" if is_priced else f"{share}{mark}"
+def _describe(tally: Tally, bill: BillSum | None, currency: Currency) -> tuple[str, ...]:
+    counts = (f"{tally.count - tally.token_counts:,}", f"{tally.failed:,}")
+    is_observed = tally.requests["observed"] == tally.count
+    mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
+    if bill is None:  # in a table of dollars, a row without any
+        unpriced = tally.masked_bills.unpriced
+        saved = render_uncertain(unpriced) if unpriced.requests else ""
+        share = f"{unpriced.saved_share or 0:+.0%}{mark}" if saved is None else f"{saved}{mark}"
+        return (*counts, "", "", share)
+    amounts = [currency.render_bare(amount) for amount in (bill.after, bill.before)]
+    if is_observed:
+        return (*counts, amounts[0], "", "observed")
+    if (saved := render_uncertain(bill)) is None:
+        saved = f"{currency.render_bare(bill.saved)} {bill.saved_share or 0:+.0%}"
+    return (*counts, *amounts, f"{saved}{mark}")
 
 
 def list_mixed(groups: Groups) -> Iterator[str]:
     """Yield what the marked amounts of the table are of, row by row."""
+    in_dollars = groups.total.dollars.requests > 0
     for key, tally in groups.sort():
-        if why := explain_mixed(tally):
+        if why := explain_mixed(tally, in_dollars=in_dollars):
             yield f"{MIXED} {_name(groups.by, key)}: {why}"
 
 
-def explain_mixed(tally: Tally) -> str | None:
-    """Return of which requests a row's amount is; None if that of all is one sum of masked ones."""
+def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
+    """Return of which requests a row's amounts are; None if they are of all.
+
+    in_dollars: whether the table is in dollars.
+    """
     said = []
-    if tally.dollars.requests and tally.unpriced.requests:
+    bills = tally.masked_bills
+    if bills.dollars.requests and bills.unpriced.requests:
         said.append(
-            f"the amount is of {tally.dollars.requests:,} of {count_requests(tally.count)}; "
-            "no price is known for the others"
+            f"the amounts are of {count_requests(bills.dollars.requests)}; "
+            f"{bills.unpriced.requests:,} without a price"
         )
+    elif bills.unpriced.requests and in_dollars:
+        said.append("no price is known")
     observed = tally.requests["observed"]
     if 0 < observed < tally.count:
-        all_ = count_requests(tally.count)
-        said.append(f"{observed:,} of {all_} were only observed, and saved nothing")
+        all_ = count_requests(tally.count - tally.token_counts)
+        said.append(f"{observed:,} of {all_} were only observed: the amounts are of the others")
     return "; ".join(said) or None
-
-
-def _render_dollars(bill: BillSum) -> str:
-    form = dollar_format(bill.before)
-    return form.format(bill.saved) if bill.saved >= 0 else f"-{form.format(-bill.saved)}"
 
 
 # JSON
@@ -428,6 +446,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
     """Return every sum over some requests."""
     return {
         "requests": tally.count,
+        "requests_that_only_count_tokens": tally.token_counts,
         "requests_by_masking": dict(tally.requests),
         "failures_by_masking": {
             masking: {
@@ -439,6 +458,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "conversations": len(tally.conversations),
         "conversations_that_need_masking": len(tally.outgrown),
         "observed_as_if_masked": tally.observed and _dump_tally(tally.observed),
+        "held_out_as_if_masked": tally.held_out and _dump_tally(tally.held_out),
         "resent_requests_by_outcome": dict(tally.resent),
         "passed_through_requests": dict(tally.passed_through),
         "tool_results": tally.results,
@@ -458,13 +478,29 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "cost_in_input_tokens": _dump_bill(tally.tokens),
         "cost_in_dollars": _dump_bill(tally.dollars),
         "cost_in_input_tokens_where_no_price_is_known": _dump_bill(tally.unpriced),
-        "subscription_requests": tally.subscriptions,
+        "cost_without_observed": _dump_bills(tally.masked_bills),
+        "requests_at_borrowed_prices_by_seller": dict(tally.bills.borrowed),
+        "answers_with_a_price": tally.bills.answers,
+        "answers_in_dollars": tally.bills.answer_dollars,
+        "conversations_with_a_loss": sum(each.saved < 0 for each in tally.balances.values()),
+        "requests_until_moves_pay_off": max(
+            (wait for each in tally.balances.values() if (wait := each.pays_off_in)), default=None
+        ),
+        "subscription_requests": tally.bills.subscriptions,
         "requests_by_host_with_assumed_prices": dict(tally.assumed),
         "dearest_request": _dump_request(tally.most_expensive),
         "redaction": _dump_redaction(tally.redaction),
         "reductions_by_stage": dict(tally.reductions),
         "first_chunk_without_move": _dump_waits(tally.waits),
         "first_chunk_after_move": _dump_waits(tally.waits_after_move),
+    }
+
+
+def _dump_bills(bills: Bills) -> Mapping[str, object]:
+    return {
+        "in_input_tokens": _dump_bill(bills.tokens),
+        "in_dollars": _dump_bill(bills.dollars),
+        "in_input_tokens_where_no_price_is_known": _dump_bill(bills.unpriced),
     }
 
 
@@ -501,6 +537,7 @@ def _dump_waits(waits: Waits) -> Mapping[str, object]:
 _REQUEST_FIELDS = (
     *("time", "host", "model", "client", "tag", "conversation_id", "request_tokens_after"),
     *("cost_tokens_before", "cost_tokens_after", "cost_dollars_before", "cost_dollars_after"),
+    "price_borrowed_from",
 )
 
 

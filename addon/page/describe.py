@@ -9,6 +9,8 @@ from addon.page.board import Conversation, Described, ShownRequest, View
 from addon.records.harm import NOTE, Holdout, describe_effects, render_left_out, render_verdict
 from addon.records.tally import BillSum, Tally
 from addon.records.words import (
+    INPUT_TOKENS,
+    find_currency,
     list_rereads,
     render_net,
     render_resent,
@@ -81,7 +83,7 @@ def describe_sums(tally: Tally) -> Described:
         "sent": tally.tokens_before if is_observed else tally.tokens_after,
         "spared": tally.tokens_before - tally.tokens_after,
         "masked": tally.changed,
-        "net": render_net(bill, unit),
+        "net": render_net(bill, find_currency(tally.bills) if unit == "usd" else INPUT_TOKENS),
         "is_loss": bill.is_certain and bill.saved < 0,
         "line": line,
         "notes": notes,

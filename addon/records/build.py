@@ -82,6 +82,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
             "cache_write_ratio": priced.prices.write,
             **describe_pricing(priced.pricing),
             "price_entry": found and (found.seller, found.model),
+            "price_borrowed_from": priced.pricing.borrowed_from,
             "model_window_tokens": priced.pricing.window,
         }
     if measured is not None:
@@ -90,6 +91,9 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         if measured.sizes.request_tokens_before is not None:
             exact = is_exact_for(priced.model if priced else None)
             fields |= {"tokenizer": ENCODING_NAME, "tokenizer_exact": exact}
+    if priced is not None and usage.completion is not None and usage.prompt is not None:
+        dollars = priced.pricing.price_answer(usage.completion, usage.prompt)
+        fields["answer_dollars"] = _round_dollars(dollars)
     if entry is not None:
         fields |= {**describe_entry(entry), "net_unpriced": entry.savings.unpriced}
         if measured is not None:

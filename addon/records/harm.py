@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 from addon.records.record import RequestRecord
 from addon.records.tally import as_sent
-from addon.records.words import dollar_format
+from addon.records.words import render_dollars
 
 # Which conversations are compared
 
@@ -601,7 +601,7 @@ def describe_effects(verdict: Verdict) -> list[ShownEffect]:
 
 def _render_typical(measure: Measure, amount: float) -> str:
     if measure is DOLLARS:
-        return dollar_format(amount).format(amount)
+        return render_dollars(amount)
     if measure.is_count:
         return _render_number(max(0.0, amount))
     return f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"

@@ -178,6 +178,14 @@ class RequestRecord(BaseModel):
         tuple[str, str] | None,
         means("The seller and the model of the entry of the price list that gave them."),
     ] = None
+    price_borrowed_from: Annotated[
+        str | None,
+        means(
+            "Whose price all amounts in dollars are at, where what the host charges is not known: "
+            "mostly that of the model's maker. They are about right then. Null where the price is "
+            "the host's own."
+        ),
+    ] = None
     model_window_tokens: Annotated[
         Count | None,
         means(
@@ -289,6 +297,13 @@ class RequestRecord(BaseModel):
     ] = None
     reasoning_tokens: Annotated[
         Count | None, means("The part of the answer that is reasoning.", "tokens")
+    ] = None
+    answer_dollars: Annotated[
+        Amount | None,
+        means(
+            "What the answer cost, which masking does not change; no other cost has it in it.",
+            "US dollars",
+        ),
     ] = None
     conversation: Annotated[Count | None, means("The number of the conversation in this run.")] = (
         None

@@ -122,6 +122,103 @@ class BillSum:
 
 
 @dataclass(slots=True)
+class Bills:
+    """What the prompts of some requests cost, and their answers.
+
+    tokens: all of them, in input tokens.
+    dollars, unpriced: those of known prices in dollars, and the others in input tokens.
+    borrowed: requests with a bill in dollars at a price that was not the host's own, by whose it
+        was; see `masking.prices.Pricing`.
+    subscriptions: requests with a bill in dollars that a subscription pays for.
+    answers, answer_dollars: requests whose answer has a price, and what these answers cost, masked
+        or not.
+    """
+
+    tokens: BillSum = field(default_factory=BillSum)
+    dollars: BillSum = field(default_factory=BillSum)
+    unpriced: BillSum = field(default_factory=BillSum)
+    borrowed: Counter[str] = field(default_factory=Counter)
+    subscriptions: int = 0
+    answers: int = 0
+    answer_dollars: float = 0.0
+
+    def add(self, record: RequestRecord) -> None:
+        """Count what a request cost, if anybody knows."""
+        before, after = record.cost_tokens_before, record.cost_tokens_after
+        if before is None or after is None:
+            return
+        error = record.saved_tokens_error or 0.0
+        # Records of older versions do not say which part is chance: then none is.
+        margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
+        self.tokens.add(before, after, margin)
+        dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
+        if dollars_before is None or dollars_after is None:
+            self.unpriced.add(before, after, margin)
+            return
+        in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
+        self.dollars.add(dollars_before, dollars_after, in_dollars)
+        self.subscriptions += bool(record.subscription)
+        if record.price_borrowed_from is not None:
+            self.borrowed[record.price_borrowed_from] += 1
+        if record.answer_dollars is not None:
+            self.answers += 1
+            self.answer_dollars += record.answer_dollars
+
+
+_LEAST_SLIDES = 3
+"""With fewer moves, nothing is said of how often the boundary moves."""
+
+
+@dataclass(slots=True)
+class Balance:
+    """What masking has saved in a conversation, in input tokens, and what it goes on to save.
+
+    saved: less than 0 as long as the moves of the boundary have not paid off.
+    each: what the next request would save; None if that is not known.
+    requests, moves: how many requests that is of, and at how many of them the boundary moved.
+    is_held: whether it moves no more, because the cache did not return after a move.
+    """
+
+    saved: float = 0.0
+    each: float | None = None
+    requests: int = 0
+    moves: int = 0
+    is_held: bool = False
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request of the conversation."""
+        saved = (record.cost_tokens_before or 0.0) - (record.cost_tokens_after or 0.0)
+        self.saved += saved
+        self.requests += 1
+        self.is_held = bool(record.boundary_held)
+        if not record.boundary_moved:
+            self.each = saved
+            return
+        # What a move takes out would be read from the cache by each later request. How many tokens
+        # that is to the provider is known by what it counted of the rest, or of a recorded prompt.
+        self.moves += 1
+        before, after = record.request_tokens_before, record.request_tokens_after
+        read, counted = record.price_read_ratio, record.prompt_tokens
+        if before is None or not after or read is None:
+            self.each = None
+        else:
+            sent = before if record.replay else after
+            self.each = (before - after) * read * (counted / sent if counted else 1.0)
+
+    @property
+    def slides(self) -> bool:
+        """Whether the boundary moves so often that no move has the time to pay off."""
+        return self.moves >= _LEAST_SLIDES and self.moves > self.requests / 2
+
+    @property
+    def pays_off_in(self) -> int | None:
+        """The requests after which the moves have paid off; None if they have, or never will."""
+        if self.saved >= 0 or not self.moves or self.slides or self.each is None or self.each <= 0:
+            return None
+        return max(1, ceil(-self.saved / self.each))
+
+
+@dataclass(slots=True)
 class RedactionSum:
     """Redaction in the requests where it is on.
 
@@ -188,15 +285,17 @@ class Tally:
         many tokens it has (`purpose` is `count`) sends none to a model.
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
-    tokens, dollars, unpriced: the bills in input tokens; in dollars where the price is known; in
-        input tokens where it is not.
-    subscriptions: requests with a bill in dollars that a subscription pays for.
+    token_counts: requests that only ask how many tokens they have, which no model answers.
+    bills: what they cost, as they were sent.
+    masked_bills: the same without those that were observed only.
     conversations: the ids of the conversations.
+    balances: what was saved in each of those where masking changed a bill, by id.
     outgrown: those of them that no longer fit their model without masking, with a request of each.
     assumed: requests by host, where the prices are assumed.
     most_expensive: the request with the highest bill, by dollars or else by input tokens.
     observed: those that were observed only, as if they had been masked; None if there is none. All
         else counts them as they were sent.
+    held_out, dry_run: the same, of those in conversations that are held out, and of the others.
     waits, waits_after_move: until a streamed answer began, without and with a move of the boundary.
     """
 
@@ -222,25 +321,35 @@ class Tally:
     uncounted: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    tokens: BillSum = field(default_factory=BillSum)
-    dollars: BillSum = field(default_factory=BillSum)
-    unpriced: BillSum = field(default_factory=BillSum)
-    subscriptions: int = 0
+    token_counts: int = 0
+    bills: Bills = field(default_factory=Bills)
+    masked_bills: Bills = field(default_factory=Bills)
     conversations: set[str] = field(default_factory=set)
+    balances: dict[str, Balance] = field(default_factory=dict)
     outgrown: dict[str, RequestRecord] = field(default_factory=dict)
     assumed: Counter[str] = field(default_factory=Counter)
     most_expensive: RequestRecord | None = None
     observed: "Tally | None" = None
+    held_out: "Tally | None" = None
+    dry_run: "Tally | None" = None
     waits: Waits = field(default_factory=Waits)
     waits_after_move: Waits = field(default_factory=Waits)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
         if record.masking == "observed":
+            as_if, is_held_out = as_masked(record), record.group == "holdout"
             self.observed = self.observed or Tally()
-            self.observed.add(as_masked(record))
+            self.observed.add(as_if)
+            if is_held_out:
+                self.held_out = self.held_out or Tally()
+                self.held_out.add(as_if)
+            else:
+                self.dry_run = self.dry_run or Tally()
+                self.dry_run.add(as_if)
         record = as_sent(record)
         self.requests[record.masking] += 1
+        self.token_counts += record.purpose == "count"
         if record.failed:
             cause = str(record.status) if (record.status or 0) >= 400 else str(record.error)
             self.failures[record.masking, cause] += 1
@@ -267,6 +376,21 @@ class Tally:
     def count(self) -> int:
         """All requests."""
         return self.requests.total()
+
+    @property
+    def dollars(self) -> BillSum:
+        """The bill in dollars of the requests of known prices, as they were sent."""
+        return self.bills.dollars
+
+    @property
+    def unpriced(self) -> BillSum:
+        """The bill in input tokens of the others."""
+        return self.bills.unpriced
+
+    @property
+    def tokens(self) -> BillSum:
+        """The bill of all in input tokens."""
+        return self.bills.tokens
 
     @property
     def failed(self) -> int:
@@ -313,20 +437,15 @@ class Tally:
             self.cached_tokens += cached
 
     def _add_bill(self, record: RequestRecord) -> None:
-        before, after = record.cost_tokens_before, record.cost_tokens_after
-        if before is None or after is None:
+        if record.cost_tokens_before is None or record.cost_tokens_after is None:
             return
-        error = record.saved_tokens_error or 0.0
-        # Records of older versions do not say which part is chance: then none is.
-        margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
-        self.tokens.add(before, after, margin)
-        dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
-        if dollars_before is None or dollars_after is None:
-            self.unpriced.add(before, after, margin)
-        else:
-            in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
-            self.dollars.add(dollars_before, dollars_after, in_dollars)
-            self.subscriptions += bool(record.subscription)
+        self.bills.add(record)
+        if record.masking != "observed":
+            self.masked_bills.add(record)
+        key = record.conversation_id
+        is_changed = record.cost_tokens_before != record.cost_tokens_after
+        if key is not None and (key in self.balances or is_changed or record.boundary_moved):
+            self.balances.setdefault(key, Balance()).add(record)
         if record.price_source == "assumed":
             self.assumed[record.host] += 1
         if self.most_expensive is None or _bill_of(self.most_expensive) < _bill_of(record):
@@ -366,30 +485,16 @@ def read_savings(record: RequestRecord) -> Savings:
     )
 
 
-def read_total_savings(record: RequestRecord) -> Savings:
-    """Return what was saved in all conversations so far."""
-    return Savings(
-        record.total_net_tokens or 0.0,
-        record.total_net_tokens_error or 0.0,
-        record.total_net_dollars,
-        record.total_net_dollars_error,
-        record.total_unpriced or 0,
-    )
-
-
 @dataclass(slots=True)
 class RunTally:
-    """The sums of a run, and what only the ledger knows: what was saved so far, what is held."""
+    """The sums of a run, and the conversations whose boundary is held."""
 
     tally: Tally = field(default_factory=Tally)
     held: set[int | None] = field(default_factory=set)
-    savings: Savings = field(default_factory=Savings)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has come to its end."""
         self.tally.add(record)
-        if record.conversation is not None and record.masking != "observed":
-            self.savings = read_total_savings(record)
         if record.boundary_held:
             self.held.add(record.conversation)
 

@@ -5,41 +5,114 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import floor, log10
 from typing import NamedTuple
 
 from addon.config_commands import Advice
 from addon.passed import Passed, name_of
 from addon.records.record import RequestRecord
 from addon.records.tally import (
+    Bills,
     BillSum,
     RunTally,
     Savings,
     Tally,
     Totals,
     read_savings,
-    read_total_savings,
 )
 from addon.request import one_line
 from masking.accounting import is_about_nothing
 from masking.model import REASONS
 from masking.wire import OnHistoryEdit
 
-# Amounts, and what was saved
+# Amounts of money
 
 
-TOKENS = "{:,.0f}"
-"""How an amount of input tokens is written."""
+@dataclass(frozen=True)
+class Currency:
+    """In what the money of one text is told: dollars, or else the input tokens that it would buy.
 
-_DOLLARS = "${:,.4f}"
-_MANY_DOLLARS = 10
+    is_dollars: whether it is dollars.
+    borrowed_from: the sellers whose prices in dollars stand in for those of hosts that nobody
+        knows, the most frequent first. Amounts are about right then.
+    is_plan: whether a subscription pays, so that the dollars are what the API would cost.
+    """
 
-_WORTH_MENTIONING = 0.01
-"""The part of a bill by which a warm cache must change it to be mentioned."""
+    is_dollars: bool = True
+    borrowed_from: tuple[str, ...] = ()
+    is_plan: bool = False
+
+    def render(self, amount: float) -> str:
+        """Return an amount that stands alone: `$0.43`, `about $0.43`, `12,300 input tokens`."""
+        if not self.is_dollars:
+            return f"{amount:,.0f} input tokens"
+        return f"about {render_dollars(amount)}" if self.borrowed_from else render_dollars(amount)
+
+    def render_bare(self, amount: float) -> str:
+        """Return an amount that stands beside one from `render`: `$0.43`, `12,300`."""
+        return render_dollars(amount) if self.is_dollars else f"{amount:,.0f}"
+
+    @property
+    def basis(self) -> str:
+        """Whose price it is, once for each text: `at OpenAI's price`; empty if it is the host's.
+
+        Without dollars it is `no price is known`.
+        """
+        if not self.is_dollars:
+            return "no price is known"
+        if not self.borrowed_from:
+            return "at API prices" if self.is_plan else ""
+        *others, last = (f"{seller}'s" for seller in self.borrowed_from[:_MOST_SELLERS])
+        if len(self.borrowed_from) > _MOST_SELLERS:
+            return "at the prices of the models' makers"
+        sellers = f"{', '.join(others)} and {last}" if others else last
+        return f"at {sellers} {'API ' if self.is_plan else ''}price{'s' if others else ''}"
+
+    def render_with_basis(self, amount: float) -> str:
+        """Return an amount and whose price it is: `about $0.43 at OpenAI's price`.
+
+        Without a price it is `worth 12,300 input tokens`.
+        """
+        if not self.is_dollars:
+            return f"worth {self.render(amount)}"
+        return f"{self.render(amount)} {self.basis}".rstrip()
 
 
-def dollar_format(dollars: float) -> str:
-    """Return how amounts of up to so many dollars are written."""
-    return "${:,.2f}" if dollars >= _MANY_DOLLARS else _DOLLARS
+DOLLARS = Currency()
+INPUT_TOKENS = Currency(is_dollars=False)
+
+_MOST_SELLERS = 3
+"""The sellers that are named; of more, none is."""
+
+
+def find_currency(bills: Bills) -> Currency:
+    """Return in what the money of some requests is told: dollars if the price of any is known."""
+    if not bills.dollars.requests:
+        return INPUT_TOKENS
+    sellers = tuple(seller for seller, _ in bills.borrowed.most_common())
+    return Currency(borrowed_from=sellers, is_plan=bool(bills.subscriptions))
+
+
+def render_dollars(dollars: float) -> str:
+    """Return an amount: `$1,204`, `$12.30`, `$0.43`, `$0.042`, `$0.004`; below 0 `-$0.43`.
+
+    From ten cents on there are no fractions of a cent; below that, two digits that count.
+    """
+    amount = abs(float(f"{dollars:.2g}")) if abs(dollars) < _CENTS_FROM else abs(dollars)
+    if amount < _LEAST_DOLLARS:
+        return "$0"
+    if amount >= _CENTS_FROM:
+        shown = f"{amount:,.{0 if amount >= _NO_CENTS_FROM else 2}f}"
+    else:
+        shown = f"{amount:.{1 - floor(log10(amount))}f}".rstrip("0")
+    return f"{'-' if dollars < 0 else ''}${shown}"
+
+
+_NO_CENTS_FROM, _CENTS_FROM, _LEAST_DOLLARS = 1_000, 0.1, 0.000_001
+
+
+# What was saved
 
 
 def render_error(share: float, form: str) -> str:
@@ -48,45 +121,35 @@ def render_error(share: float, form: str) -> str:
     return f" ±{rendered}" if float(rendered) else ""
 
 
-def render_change(before: int, after: int) -> str:
-    """Return two token counts and their difference: `12,000 -> 3,000 tokens (-75%)`."""
-    if before == after:
-        return f"{before:,} tokens"
-    share = after / before - 1
-    shown = f"{share:+.0%}" if abs(share) >= 0.005 else "less than 1%"
-    return f"{before:,} -> {after:,} tokens ({shown})"
+def render_bill(bill: BillSum, currency: Currency, *, is_dry_run: bool = False) -> str:
+    """Return what input cost, what it would have cost without masking, and what that saved.
 
+    `cost about $0.31 at OpenAI's price, without masking about $0.43: saved $0.12 (28% ±2)`, or
+    `worth 406,469 input tokens (no price is known), without masking ...`. Where nothing was saved,
+    or no more than the margin of error, it says so.
 
-def render_bill(bill: BillSum, form: str, note: str | None = None, unit: str = "") -> str:
-    """Return what was saved: `$0.9301 of $4.2100 saved (22% ±1, at API prices)`.
-
-    It is `cost $3.2799, about as unmasked` if the margin of error is as large as the amount.
-
-    form: how an amount is written, such as `dollar_format` returns.
-    note: what else to know of the amounts.
-    unit: what follows the last of them.
+    is_dry_run: whether nothing was masked, and what is after masking is what would have been:
+        `cost $0.43, with masking $0.31: would have saved $0.12 (28% ±2)`.
     """
+    paid, other = (bill.before, bill.after) if is_dry_run else (bill.after, bill.before)
+    verb = "cost" if currency.is_dollars else "worth"
+    basis = currency.basis if currency.is_dollars or not currency.basis else f"({currency.basis})"
+    cost = f"{verb} {currency.render(paid)} {basis}".rstrip()
+    if not bill.saved:
+        return cost
+    way = "with" if is_dry_run else "without"
     if not bill.is_certain:
-        about = ", about as unmasked" if bill.saved else ""
-        return f"cost {form.format(bill.after)}{unit}{about}" + (f" ({note})" if note else "")
-    amount, before = form.format(abs(bill.saved)), f"{form.format(bill.before)}{unit}"
-    amounts = f"{amount} of {before} saved" if bill.saved > 0 else f"{amount} lost on {before}"
-    return f"{amounts} {_render_share(bill, note)}"
-
-
-def _render_would_be_bill(bill: BillSum, form: str, note: str | None, unit: str = "") -> str:
-    """Return what would have been saved: `saved $0.9301 of $4.2100 (22% ±1)`."""
-    amount, before = form.format(abs(bill.saved)), f"{form.format(bill.before)}{unit}"
-    if not bill.is_certain:
-        return f"cost about as much, {before}" + (f" ({note})" if note else "")
-    amounts = f"saved {amount} of {before}" if bill.saved > 0 else f"lost {amount} on {before}"
-    return f"{amounts} {_render_share(bill, note)}"
-
-
-def _render_share(bill: BillSum, note: str | None) -> str:
-    """Return the part of a bill that was saved or lost, and the note: `(22% ±1, at API prices)`."""
-    share, error = bill.saved_share or 0.0, bill.saved_share_error or 0.0
-    return f"({abs(share):.0%}{render_error(error, '{:.0f}')}{f', {note}' if note else ''})"
+        return f"{cost}, about as much as {way} masking"
+    other_cost = (
+        f"about {currency.render_bare(other)}"
+        if currency.borrowed_from
+        else (currency.render_bare(other))
+    )
+    share = f"{abs(bill.saved_share or 0.0):.0%}"
+    error = render_error(bill.saved_share_error or 0.0, "{:.0f}")
+    what = ("would have " if is_dry_run else "") + ("saved" if bill.saved > 0 else "lost")
+    amount = currency.render_bare(abs(bill.saved))
+    return f"{cost}, {way} masking {other_cost}: {what} {amount} ({share}{error})"
 
 
 def render_uncertain(bill: BillSum) -> str | None:
@@ -96,31 +159,35 @@ def render_uncertain(bill: BillSum) -> str | None:
     return "about 0" if bill.saved else "0"
 
 
-def render_net(bill: BillSum, unit: str) -> str:
-    """Return what was saved, with its margin: `$0.0930 ±0.0100 (22%)`; `about 0` within it."""
+def render_net(bill: BillSum, currency: Currency) -> str:
+    """Return what was saved, with its margin: `$0.093 ±0.01 (22%)`; `about 0` within it."""
     if (uncertain := render_uncertain(bill)) is not None:
         return uncertain
-    form, end = (dollar_format(bill.before), "") if unit == "usd" else (TOKENS, " input tokens")
-    sign = "-" if bill.saved < 0 else ""
-    share = f" ({abs(bill.saved_share or 0.0):.0%})"
-    return f"{sign}{form.format(abs(bill.saved))}{_render_off(bill.error, form)}{end}{share}"
+    share = f"({abs(bill.saved_share or 0.0):.0%})"
+    return f"{_render_amount(bill.saved, bill.error, currency)} {share}"
 
 
-def render_savings(savings: Savings) -> str:
-    """Return what masking saved: `+$1.2000 ±0.1000`, or in input tokens unless all is priced.
+def render_savings(savings: Savings, currency: Currency) -> str:
+    """Return what masking saved: `+$1.20 ±0.10`, or in input tokens unless all is priced.
 
     It is `about 0` if the error is as large as the amount.
     """
     if savings.dollars is None or savings.unpriced:
-        saved, error = savings.tokens, savings.tokens_error
-        form, end = TOKENS, " input tokens"
+        saved, error, currency = savings.tokens, savings.tokens_error, INPUT_TOKENS
     else:
         saved, error = savings.dollars, savings.dollars_error or 0.0
-        form, end = _DOLLARS, ""
     if is_about_nothing(saved, error):
         return "about 0"
-    sign = "-" if saved < 0 else "+"
-    return f"{sign}{form.format(abs(saved))}{_render_off(error, form)}{end}"
+    return f"{'' if saved < 0 else '+'}{_render_amount(saved, error, currency)}"
+
+
+def _render_amount(amount: float, error: float, currency: Currency) -> str:
+    """Return an amount with its margin: `$0.43 ±0.02`, `about $0.43 ±0.02`."""
+    shown = currency.render_bare(error)
+    off = f" ±{shown.replace('$', '')}" if float(shown.replace("$", "").replace(",", "")) else ""
+    if currency.is_dollars:
+        return f"{currency.render(amount)}{off}"
+    return f"{currency.render_bare(amount)}{off} input tokens"
 
 
 def render_saved_percent(before: float, saved: float, error: float) -> str:
@@ -130,12 +197,6 @@ def render_saved_percent(before: float, saved: float, error: float) -> str:
     if is_about_nothing(saved, error):
         return "about 0"
     return f"{100 * saved / before:+.1f}%{render_error(error / before, '{:.1f}')}"
-
-
-def _render_off(error: float, form: str) -> str:
-    """Return a margin of error, to follow its amount: ` ±0.0100`; nothing if it is 0."""
-    shown = form.replace("$", "").format(error)
-    return f" ±{shown}" if float(shown.replace(",", "")) else ""
 
 
 # A request
@@ -183,45 +244,70 @@ def _render_changes(record: RequestRecord) -> Iterator[str]:
     if record.dropped_messages:
         yield f"dropped {record.dropped_messages} of {record.messages} messages"
     before, after = record.request_tokens_before, record.request_tokens_after
-    if before is not None and after is not None:
-        yield render_change(before, after)
+    if before is not None and after is not None and (smaller := render_change(before, after)):
+        yield smaller
 
 
 def _render_request_bill(record: RequestRecord) -> Iterator[str]:
     if record.conversation is None:
         return
     yield f"{render_cost(record)}, {render_prices(record)}"
-    if record.total_net_tokens:
-        yield f"net {render_savings(read_savings(record))} in conversation {record.conversation}"
-        yield f"{render_savings(read_total_savings(record))} in all"
+    if record.net_tokens:
+        net = render_savings(read_savings(record), find_record_currency(record))
+        yield f"net {net} in conversation {record.conversation}"
+
+
+def render_change(before: int, after: int) -> str:
+    """Return how much smaller masking made requests: `75% smaller`; nothing if it did not."""
+    if before == after:
+        return ""
+    share = abs(after / before - 1)
+    shown = f"{share:.0%}" if share >= _LEAST_SHARE else "less than 1%"
+    return f"{shown} {'smaller' if after < before else 'larger'}"
+
+
+_LEAST_SHARE = 0.005
+
+
+def find_record_currency(record: RequestRecord) -> Currency:
+    """Return in what the money of one request is told."""
+    if record.cost_dollars_after is None:
+        return INPUT_TOKENS
+    seller = record.price_borrowed_from
+    return Currency(borrowed_from=() if seller is None else (seller,))
 
 
 def render_cost(record: RequestRecord) -> str:
-    """Return what a request cost: `cost $0.0267 -> $0.0155 (-42% ±3)`, in tokens without a price.
+    """Return what a request cost: `cost $0.027 -> $0.016 (-42% ±3)`, or else what it is worth.
 
-    Of several amounts in tokens only the last has its unit. If what was saved may as well be
-    nothing, the words say so: `cost $0.0155, about as unmasked`.
+    The price is named once, after the last amount. If what was saved may as well be nothing, the
+    words say so: `cost $0.016, about as much as without masking`.
     """
+    currency = find_record_currency(record)
     before, warm = record.cost_tokens_before or 0.0, record.cost_tokens_before_warm or 0.0
     after, error = record.cost_tokens_after or 0.0, record.saved_tokens_error or 0.0
-    shown_before = _render_amount(before, record.cost_dollars_before)
-    shown_warm = _render_amount(warm, record.cost_dollars_before_warm)
-    shown_after = _render_amount(after, record.cost_dollars_after)
-    if record.cost_dollars_after is None:
-        shown_after += " input tokens"
+    amounts = (
+        (record.cost_dollars_before, record.cost_dollars_before_warm, record.cost_dollars_after)
+        if currency.is_dollars
+        else (before, warm, after)
+    )
+    shown_before, shown_warm, shown_after = (currency.render_bare(each or 0.0) for each in amounts)
+    verb, unit = ("cost", "") if currency.is_dollars else ("worth", " input tokens")
+    if currency.borrowed_from:
+        verb, unit = "cost about", f" {currency.basis}"
     has_note = abs(before - warm) > _WORTH_MENTIONING * before
     note = f" ({shown_warm} with a warm cache)" if has_note else ""
     if before == after:
-        return f"cost {shown_after}{note}"
+        return f"{verb} {shown_after}{unit}{note}"
     if is_about_nothing(before - after, error):
-        return f"cost {shown_after}{note}, about as unmasked"
+        return f"{verb} {shown_after}{unit}{note}, about as much as without masking"
     change = after / before - 1 if before else 0.0
     off = render_error(error / before if before else 0.0, "{:.0f}")
-    return f"cost {shown_before}{note} -> {shown_after} ({change:+.0%}{off})"
+    return f"{verb} {shown_before}{note} -> {shown_after}{unit} ({change:+.0%}{off})"
 
 
-def _render_amount(tokens: float, dollars: float | None) -> str:
-    return TOKENS.format(tokens) if dollars is None else _DOLLARS.format(dollars)
+_WORTH_MENTIONING = 0.01
+"""The part of a bill by which a warm cache must change it to be mentioned."""
 
 
 def render_prices(record: RequestRecord) -> str:
@@ -235,36 +321,66 @@ def render_prices(record: RequestRecord) -> str:
 
 
 def render_tally(tally: Tally, unmasked: "WhyUnmasked | None" = None) -> str:
-    """Return what some requests add up to: `81 requests, 1,204,113 tokens sent, ...`.
+    """Return what some requests add up to: `81 requests; input cost $0.31, without masking ...`.
 
     In dollars where a price is known, else in input tokens. Where nothing was masked, it says why:
-    `unmasked`, or else what `why_nothing_masked` finds.
+    `unmasked`, or else what `why_nothing_masked` finds. Where masking lost money, it says when that
+    pays off.
     """
-    return ", ".join(_list_sums(tally, unmasked))
+    return "; ".join(_list_sums(tally, unmasked))
 
 
 def _list_sums(tally: Tally, unmasked: "WhyUnmasked | None") -> Iterator[str]:
-    yield count_requests(tally.count)
+    yield ", ".join(_list_counts(tally))
+    masked = tally.count - tally.requests["observed"]
+    if masked:
+        yield from list_costs(tally.masked_bills, tally.count)
+        if why := why_lost(tally):
+            yield why
+        if not tally.changed:
+            yield str(unmasked or why_nothing_masked(tally))
+        if tally.summaries:
+            yield count_summaries(tally.summaries)
+    if tally.dry_run is not None:
+        some = "" if tally.dry_run.count == tally.count else f"{tally.dry_run.count:,} "
+        yield f"{some}only observed: {render_observed(tally.dry_run)}"
+    if tally.held_out is not None:
+        yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
+    yield from list_answers(tally)
+
+
+def _list_counts(tally: Tally) -> Iterator[str]:
+    yield count_requests(tally.count - tally.token_counts)
+    if tally.token_counts:
+        yield f"{tally.token_counts:,} more that only count tokens"
     if tally.failed:
         yield f"{tally.failed:,} failed"
-    if tally.tokens_after:
-        yield f"{tally.tokens_after:,} tokens sent"
-    if tally.changed and tally.tokens_before:
-        not_sent = tally.tokens_before - tally.tokens_after
-        yield f"{not_sent:,} not sent ({-not_sent / tally.tokens_before:+.0%})"
-    if tally.dollars.requests:
-        note = "at API prices" if tally.subscriptions else None
-        yield render_bill(tally.dollars, dollar_format(tally.dollars.before), note)
-        if tally.unpriced.requests:
-            yield f"no price known for {count_requests(tally.unpriced.requests)}"
-    elif tally.changed and tally.tokens.requests:
-        yield render_bill(tally.tokens, TOKENS, "no price is known", " input tokens")
-    if tally.count and not tally.changed and tally.requests["observed"] < tally.count:
-        yield str(unmasked or why_nothing_masked(tally))
-    if tally.summaries:
-        yield count_summaries(tally.summaries)
-    if tally.observed is not None:
-        yield f"observed: {render_observed(tally.observed)}"
+
+
+def list_costs(bills: Bills, count: int, *, is_dry_run: bool = False) -> Iterator[str]:
+    """Yield what the input of requests cost, in dollars and in input tokens, and what was saved.
+
+    count: of how many requests the reader thinks; sums of other ones name theirs.
+    """
+    priced, unpriced = bills.dollars, bills.unpriced
+    if priced.requests:
+        some = "" if priced.requests == count else f" of {count_requests(priced.requests)}"
+        yield f"input{some} {render_bill(priced, find_currency(bills), is_dry_run=is_dry_run)}"
+    if unpriced.requests:
+        bill = render_bill(unpriced, INPUT_TOKENS, is_dry_run=is_dry_run)
+        some = "" if unpriced.requests == count else f" of {count_requests(unpriced.requests)}"
+        yield f"input{some} {bill}"
+
+
+def list_answers(tally: Tally) -> Iterator[str]:
+    """Yield what the answers cost, which masking does not change: `answers another $0.19`."""
+    bills = tally.bills
+    if bills.answers and bills.answer_dollars:
+        is_all = bills.answers == bills.dollars.requests
+        some = "" if is_all else f" of {count_requests(bills.answers)}"
+        yield f"answers{some} {'about ' if bills.borrowed else ''}" + (
+            f"{render_dollars(bills.answer_dollars)} more, masked or not"
+        )
 
 
 def render_observed(observed: Tally) -> str:
@@ -273,22 +389,42 @@ def render_observed(observed: Tally) -> str:
     `observed` counts them as if they had been masked. Where nothing would have been masked, it says
     why.
     """
-    if not observed.changed:
+    costs = "; ".join(list_costs(observed.bills, observed.count, is_dry_run=True))
+    if observed.changed:
+        return costs or "masking would have masked tool results"
+    why = f"masking would have changed nothing, because {why_nothing_masked(observed).explain()}"
+    return f"{costs}; {why}" if costs else why
+
+
+def why_lost(tally: Tally) -> str | None:
+    """Return why masking cost more than it saved so far, and when that turns; None if it saved.
+
+    Masking more breaks the provider's cache once, and every later request saves by it. So a session
+    that ends soon after a move has paid for what others will not use.
+    """
+    lost = [each for each in tally.balances.values() if each.saved < 0]
+    if tally.masked_bills.tokens.saved >= 0 or not lost:
+        return None
+    if any(each.is_held for each in lost):
+        return "the provider's cache did not return after a move, so no more is masked there"
+    if sliding := next((each for each in lost if each.slides), None):
         return (
-            f"masking would have changed nothing, because {why_nothing_masked(observed).explain()}"
+            f"the boundary moved at {sliding.moves:,} of {count_requests(sliding.requests)}, and "
+            "each move breaks the provider's cache"
         )
-    done = []
-    if before := observed.tokens_before:
-        spared = before - observed.tokens_after
-        done.append(f"left out {spared:,} of {before:,} tokens ({-spared / before:+.0%})")
-    if observed.dollars.requests:
-        note = "at API prices" if observed.subscriptions else None
-        form = dollar_format(observed.dollars.before)
-        done.append(_render_would_be_bill(observed.dollars, form, note))
-    elif observed.tokens.requests:
-        note = "no price is known"
-        done.append(_render_would_be_bill(observed.tokens, TOKENS, note, " input tokens"))
-    return f"masking would have {' and '.join(done) or 'masked tool results'}"
+    waits = [wait for each in lost if (wait := each.pays_off_in) is not None]
+    if not waits:
+        return None
+    more = "" if max(waits) == 1 else "s"
+    if len(lost) == 1:
+        return (
+            "a move of the boundary has just been paid for; it pays off in about "
+            f"{waits[0]:,} more request{more}"
+        )
+    return (
+        f"in {len(lost):,} conversations the last move has not paid off: they would need up to "
+        f"{max(waits):,} more request{more}"
+    )
 
 
 def count_requests(count: int) -> str:
@@ -337,7 +473,11 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
     yield render_outgrown(tally)
     for record in [*tally.outgrown.values()][-_MOST_NAMED:]:
         tokens, window = record.request_tokens_before, record.model_window_tokens
-        sizes = "" if tokens is None or window is None else f", {tokens:,} tokens for {window:,}"
+        sizes = (
+            ""
+            if tokens is None or window is None
+            else f", a prompt of {tokens / window:.0%} of its window"
+        )
         yield f"{one_line(record.model or '?')} at {one_line(record.host)}{sizes}"
 
 
@@ -415,7 +555,8 @@ def why_nothing_masked(tally: Tally) -> WhyUnmasked:
     # Those in the window are no reason if others are older.
     older = [(count, why) for why, count in tally.kept.items() if why != "in_window"]
     if not older:
-        return WhyUnmasked("no tool result is older than the window")
+        short = "a short session" if len(tally.conversations) < 2 else "short sessions"
+        return WhyUnmasked(f"no tool result is older than the window: {short}")
     _, why = max(older)
     if why == "error":
         return _ERRORS
@@ -448,7 +589,8 @@ def explain_passed(tally: Tally, why: str) -> WhyUnmasked:
 def render_totals(totals: Totals) -> str:
     """Return the line at the end of a run: its requests, failures, and what masking did."""
     sent, replayed = totals.sent, totals.replayed
-    again = f"{replayed.tally.count} replayed requests: {_render_run(replayed)}"
+    count = count_requests(replayed.tally.count).replace(" ", " replayed ")
+    again = f"{count}: {_render_run(replayed)}"
     if replayed.tally.count and not sent.tally.count:
         return again
     rates = ", ".join(
@@ -457,7 +599,7 @@ def render_totals(totals: Totals) -> str:
         for masking in ("on", "observed", "off")
         if sent.tally.requests[masking]
     )
-    line = f"{sent.tally.count} requests: {rates or 'none'}; {_render_run(sent)}"
+    line = f"{count_requests(sent.tally.count)}: {rates or 'none'}; {_render_run(sent)}"
     return f"{line}; {again}" if replayed.tally.count else line
 
 
@@ -467,8 +609,14 @@ def _render_run(run: RunTally) -> str:
 
 def _list_run(run: RunTally) -> Iterator[str]:
     tally = run.tally
-    yield (
-        f"{tally.masked} results masked, {render_change(tally.tokens_before, tally.tokens_after)}"
+    yield ", ".join(
+        filter(
+            None,
+            (
+                f"{tally.masked} results masked",
+                render_change(tally.tokens_before, tally.tokens_after),
+            ),
+        )
     )
     if tally.images:
         yield f"{tally.images} images masked in them"
@@ -482,8 +630,9 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield count_summaries(tally.summaries)
     for stage, count in tally.reductions.most_common():
         yield f"{count} reduced by {stage}"
-    if run.savings.tokens:
-        yield f"net {render_savings(run.savings)}"
+    yield from list_costs(tally.masked_bills, tally.count)
+    if why := why_lost(tally):
+        yield why
     if run.held:
         yield f"{len(run.held)} conversations with a held boundary"
     if tally.outgrown:
@@ -493,5 +642,8 @@ def _list_run(run: RunTally) -> Iterator[str]:
     if tally.passed_through:
         passed = ", ".join(f"{count} {why}" for why, count in tally.passed_through.most_common())
         yield f"passed through: {passed}"
-    if tally.observed:
-        yield f"observed: {render_observed(tally.observed)}"
+    if tally.dry_run:
+        yield f"{tally.dry_run.count:,} only observed: {render_observed(tally.dry_run)}"
+    if tally.held_out:
+        yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
+    yield from list_answers(tally)

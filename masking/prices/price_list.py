@@ -1,4 +1,4 @@
-"""A price list: which hosts sell which models, what input tokens cost there, how many they take.
+"""A price list: which hosts sell which models, what tokens cost there, how many they take.
 
 `prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
 `python -m tests.make_price_list`, which needs that package; nothing is fetched. It has one price
@@ -15,7 +15,7 @@ match can be counted.
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -51,7 +51,7 @@ _MAX_DEPTH = 8
 
 MAX_PRICE = 1e6
 
-PRICE_NAMES = ("input", "cache_read", "cache_write")
+PRICE_NAMES = ("input", "cache_read", "cache_write", "output")
 """The prices of a model, in dollars for a million tokens."""
 
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
@@ -73,11 +73,13 @@ class PriceStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """An entry of the list: what a provider charges for a model's input.
+    """An entry of the list: what a provider charges for a model's tokens.
 
-    `provider` is the provider's id, `seller` its name. `dollars_per_million` is for plain tokens,
-    below every price step. `ratios` are the prices of a cached and of a written token, relative to
-    a plain one; None if the list has no price of cached tokens.
+    `provider` is the provider's id, `seller` its name. `dollars_per_million` is for plain input
+    tokens, below every price step. `ratios` are the prices of a cached and of a written token,
+    relative to a plain one; None if the list has no price of cached tokens.
+    `answer_dollars_per_million` is for tokens of answers, below every one of `answer_steps`, which
+    are by the size of the prompt, too; None if the list has no price of answers.
     """
 
     provider: str
@@ -86,6 +88,8 @@ class Price:
     dollars_per_million: float
     ratios: tuple[float, float] | None
     steps: tuple[PriceStep, ...] = ()
+    answer_dollars_per_million: float | None = None
+    answer_steps: tuple[PriceStep, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.model} of {self.seller}"
@@ -161,16 +165,22 @@ class PriceList:
         # A written token costs at least as much as a plain one. Where the list has less, that is
         # the price of storing the token, which is charged in addition (Gemini at OpenRouter).
         write = max(1.0, _divide(entry.get("cache_write", plain), plain))
+        answers = entry.get("output")
         return Price(
             provider=provider["id"],
             seller=provider["name"],
             model=entry["id"],
             dollars_per_million=float(plain),
             ratios=None if read in (None, plain) else (_divide(read, plain), write),
-            steps=tuple(
-                PriceStep(above, _divide(price, plain)) for above, price in entry.get("steps", ())
-            ),
+            steps=_read_steps(entry.get("steps", ()), plain),
+            answer_dollars_per_million=None if answers is None else float(answers),
+            answer_steps=_read_steps(entry.get("output_steps", ()), answers) if answers else (),
         )
+
+
+def _read_steps(steps: Iterable[tuple[int, float]], plain: float) -> tuple[PriceStep, ...]:
+    """Return the steps of a price, relative to that below all of them."""
+    return tuple(PriceStep(above, _divide(price, plain)) for above, price in steps)
 
 
 def _divide(price: object, plain: object) -> float:
@@ -283,14 +293,15 @@ def _check_model(model: Object, path: str, patterns: "_Patterns") -> None:
             _check_price(model[name], f"{path}.{name}")
     if "window" in model and not (type(model["window"]) is int and model["window"] > 0):
         raise ConfigError("expected a whole number of tokens, above 0", f"{path}.window")
-    above = 0
-    for step, place in items(model.get("steps", []), f"{path}.steps"):
-        if not isinstance(step, list) or len(step) != 2 or type(step[0]) is not int:
-            raise ConfigError("expected [tokens, price]", place)
-        if step[0] <= above:
-            raise ConfigError("expected more tokens than at the step before", place)
-        _check_price(step[1], f"{place}[1]")
-        above = step[0]
+    for name in ("steps", "output_steps"):
+        above = 0
+        for step, place in items(model.get(name, []), f"{path}.{name}"):
+            if not isinstance(step, list) or len(step) != 2 or type(step[0]) is not int:
+                raise ConfigError("expected [tokens, price]", place)
+            if step[0] <= above:
+                raise ConfigError("expected more tokens than at the step before", place)
+            _check_price(step[1], f"{place}[1]")
+            above = step[0]
 
 
 def _check_price(value: object, path: str) -> None:

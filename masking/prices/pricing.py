@@ -118,8 +118,13 @@ class Pricing:
     read, write: the prices of a cached and of a written token, relative to a plain input token.
     short_write: the price of a token that is written for the usual time, where the request asks for
         an hour; None if that is `write`.
-    dollars_per_million: for plain input tokens, below every price step; None if it is not known,
-        which it never is where the ratios are assumed.
+    dollars_per_million: for plain input tokens, below every one of `steps`; None if it is not
+        known, neither of the host nor of the model's maker.
+    borrowed_from: whose price in dollars that is, where what the host charges is not known: the
+        model's maker, or the host itself where only its ratios are not known. An amount in dollars
+        is about right then. None where the price is the host's own.
+    answer_dollars_per_million: the same for tokens of answers, below every one of `answer_steps`,
+        which are by the size of the prompt, too.
     entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
         maker's entry where they are assumed.
     window: the tokens of the model's context window, prompt and answer; None if it is not known.
@@ -131,7 +136,10 @@ class Pricing:
     short_write: float | None = None
     source: Source = "config"
     dollars_per_million: float | None = None
+    borrowed_from: str | None = None
     steps: tuple[PriceStep, ...] = ()
+    answer_dollars_per_million: float | None = None
+    answer_steps: tuple[PriceStep, ...] = ()
     cache: CacheRules = OPENAI
     entry: Price | None = None
     window: int | None = None
@@ -159,13 +167,24 @@ class Pricing:
 
     def factor_at(self, prompt: float) -> float:
         """Return how many times as much a token costs in a prompt of this many tokens."""
-        place = bisect_left(self.steps, prompt, key=lambda step: step.above)
-        return self.steps[place - 1].factor if place else 1.0
+        return _find_factor(self.steps, prompt)
 
     def in_dollars(self, cost: float) -> float | None:
         """Return a cost in plain input tokens in US dollars; None if the price is not known."""
         each = self.dollars_per_million
         return None if each is None else cost * each / _MILLION
+
+    def price_answer(self, tokens: float, prompt: float) -> float | None:
+        """Return what an answer to a prompt of this many tokens costs, in US dollars.
+
+        None if the price of answers is not known.
+        """
+        each = self.answer_dollars_per_million
+        return (
+            None
+            if each is None
+            else (tokens * each * _find_factor(self.answer_steps, prompt) / _MILLION)
+        )
 
     def ask_for(self, lifetime: str | None) -> "Pricing":
         """Return the pricing of a request whose last cache mark has this lifetime.
@@ -179,6 +198,11 @@ class Pricing:
     def forget_after(self, ttl: float | None) -> "Pricing":
         """Return the pricing with a cache that forgets after `ttl` seconds; None for never."""
         return dataclasses.replace(self, cache=dataclasses.replace(self.cache, ttl=ttl))
+
+
+def _find_factor(steps: tuple[PriceStep, ...], prompt: float) -> float:
+    place = bisect_left(steps, prompt, key=lambda step: step.above)
+    return steps[place - 1].factor if place else 1.0
 
 
 def find_pricing(
@@ -226,35 +250,55 @@ def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -
     # What is configured comes first; the rest is the list's, as far as it knows.
     if own is not None:
         known = listed or _assume_price(prices, model)
-        dollars = own.dollars_per_million
-        if dollars is None and listed is not None:
-            dollars = listed.dollars_per_million
-        return Pricing(
+        pricing = Pricing(
             own.read,
             own.write,
             source="config",
-            dollars_per_million=dollars,
-            steps=() if listed is None else listed.steps,
             cache=find_cache_rules(None if known is None else known.provider, model),
             entry=listed,
         )
+        if own.dollars_per_million is not None:
+            # What such a host charges for answers is not known.
+            steps = () if listed is None else listed.steps
+            return dataclasses.replace(
+                pricing, dollars_per_million=own.dollars_per_million, steps=steps
+            )
+        return _take_dollars(pricing, listed) if listed else _borrow_dollars(pricing, prices, model)
 
     # Then what the list says about this host.
     if listed is not None and listed.ratios is not None:
-        return Pricing(
-            *listed.ratios,
-            source="price list",
-            dollars_per_million=listed.dollars_per_million,
-            steps=listed.steps,
-            cache=find_cache_rules(listed.provider, model),
-            entry=listed,
-        )
+        cache = find_cache_rules(listed.provider, model)
+        pricing = Pricing(*listed.ratios, source="price list", cache=cache, entry=listed)
+        return _take_dollars(pricing, listed)
 
-    # Else the ratios of the model's maker, or the assumed ones, without dollars and steps.
+    # Else the ratios of the model's maker, or the assumed ones. The dollars are the maker's, too,
+    # unless the list knows them here.
     maker = _assume_price(prices, model)
     read, write = (maker and maker.ratios) or settings.assumed
     cache = find_cache_rules(None if maker is None else maker.provider, model)
-    return Pricing(read, write, source="assumed", cache=cache, entry=maker)
+    pricing = Pricing(read, write, source="assumed", cache=cache, entry=maker)
+    if listed is not None:
+        return dataclasses.replace(_take_dollars(pricing, listed), borrowed_from=listed.seller)
+    return _borrow_dollars(pricing, prices, model)
+
+
+def _take_dollars(pricing: Pricing, price: Price) -> Pricing:
+    return dataclasses.replace(
+        pricing,
+        dollars_per_million=price.dollars_per_million,
+        steps=price.steps,
+        answer_dollars_per_million=price.answer_dollars_per_million,
+        answer_steps=price.answer_steps,
+    )
+
+
+def _borrow_dollars(pricing: Pricing, prices: PriceList, model: str | None) -> Pricing:
+    """Return the pricing in the dollars of the model's maker, if one is known."""
+    names = dict.fromkeys(_list_names(model or ""))
+    maker = next(filter(None, map(prices.find_maker, names)), None)
+    if maker is None:
+        return pricing
+    return dataclasses.replace(_take_dollars(pricing, maker), borrowed_from=maker.seller)
 
 
 def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None:

@@ -13,8 +13,12 @@ _PRICES = {
     "input_mtok": "input",
     "cache_read_mtok": "cache_read",
     "cache_write_mtok": "cache_write",
+    "output_mtok": "output",
 }
 """The prices of a model that are kept, with our names for them."""
+
+_STEPS = {"input_mtok": "steps", "output_mtok": "output_steps"}
+"""Those of them whose steps are kept."""
 
 _NOON = "12:00"
 
@@ -65,14 +69,15 @@ def _convert_model(model: object, today: date, path: str) -> Object:
             kept[ours] = price.get("base")
         elif price is not None:
             kept[ours] = price
-    tiers = prices.get("input_mtok")
-    if isinstance(tiers, dict):
-        place = f"{path}.prices.input_mtok.tiers"
-        steps = [expect(dict, tier, at) for tier, at in items(tiers.get("tiers"), place)]
-        kept["steps"] = sorted(
-            ([tier.get("start"), tier.get("price")] for tier in steps),
-            key=lambda step: step[0] if type(step[0]) is int else 0,
-        )
+    for theirs, ours in _STEPS.items():
+        tiers = prices.get(theirs)
+        if isinstance(tiers, dict):
+            place = f"{path}.prices.{theirs}.tiers"
+            steps = [expect(dict, tier, at) for tier, at in items(tiers.get("tiers"), place)]
+            kept[ours] = sorted(
+                ([tier.get("start"), tier.get("price")] for tier in steps),
+                key=lambda step: step[0] if type(step[0]) is int else 0,
+            )
     if found.get("context_window") is not None:
         kept["window"] = found["context_window"]
     return kept

@@ -89,7 +89,8 @@ def price_boundary(
     return BoundaryPrices(
         pricing.read,
         pricing.write,
-        pricing.steps,
+        # The maker's steps are good enough for a bill, but another seller may have none.
+        pricing.steps if pricing.borrowed_from is None else (),
         pricing.cache.minimum,
         pricing.cache.reads_at,
         pricing.window,

@@ -182,7 +182,7 @@ def test_an_answer_that_is_a_bomb_is_recorded_without_its_usage(
     metrics.finish(Answered(rewritten=rewritten(), status=200), answer=answer)
     metrics.settle().result()
     assert "; dropped under load: 1 with an answer that is not read" == str(metrics.left_out)
-    assert render_totals(metrics.totals).startswith("1 requests: 1 with masking on (0 failed)")
+    assert render_totals(metrics.totals).startswith("1 request: 1 with masking on (0 failed)")
 
 
 def test_the_stop_has_an_end_and_says_what_it_left(

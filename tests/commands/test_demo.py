@@ -18,6 +18,7 @@ from addon.commands.demo import (
 )
 from addon.commands.main import main
 from addon.places import shipped
+from addon.records.words import INPUT_TOKENS
 from addon.replay.replay import ReplaySettings, replay
 from masking.accounting import Bill, Cost
 from masking.model import CHANGES
@@ -28,6 +29,7 @@ from masking.window import MaskPolicy
 from tests.golden import read_golden
 from tests.support.sessions import ReadSession, read_chat
 
+HALF_A_CENT = 0.005
 SESSION = shipped("recordings") / RECORDING
 
 
@@ -46,11 +48,13 @@ def test_the_demo_shows_each_request_and_the_way_on(
     assert "[bash: 9505 chars masked]" in shown
     assert BOUNDARY in " ".join(shown.split())
     assert "every answer intact" in shown
-    assert "obsmask run -- your-agent" in shown
+    assert shown.splitlines()[-1].endswith("obsmask run -- AGENT")
+    assert "tokens" not in shown
+    assert 80 >= max(map(len, shown.splitlines()))
 
 
 def demo_rows(shown: str) -> list[list[str]]:
-    """Return the rows of the demo's table: number, replaced, "of", results, tokens, costs, ..."""
+    """Return the rows of the demo's table: number, replaced, "of", results, costs, ..."""
     lines = (line.split() for line in shown.splitlines())
     return [cells for cells in lines if cells[2:3] == ["of"] and cells[0].isdecimal()]
 
@@ -73,10 +77,11 @@ def test_the_demo_plays_sessions_of_other_wire_formats(
     shown = capsys.readouterr().out
     assert [f"{each['masked']}" for each in expected] == [row[1] for row in demo_rows(shown)]
     assert wanted in " ".join(shown.split())
-    cost = re.search(r"cost ([\d,]+) -> ([\d,]+)", shown)
+    cost = re.search(r"input cost \$([\d.]+), without masking \$([\d.]+): saved", shown)
     assert cost is not None
-    before, after = (int(found.replace(",", "")) for found in cost.groups())
+    after, before = map(float, cost.groups())
     assert after < 0.99 * before
+    assert shown.splitlines()[-1].endswith(wanted)
 
 
 @pytest.mark.live
@@ -98,10 +103,10 @@ def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
         price_settings=PriceSettings(cache_pricing=(0.5, 1.0)),
     )
     requests = replay(ReadSession("uncounted", uncounted), unmasked, TokenCounter())
-    replayed = sum(each.entry.cost.after.cost for each in requests)
-    cost = re.search(r"cost ([\d,]+) -> ", shown)
+    replayed = sum(each.entry.cost.after.dollars or 0.0 for each in requests)
+    cost = re.search(r"without masking (?:about )?\$([\d.]+)", shown)
     assert cost is not None
-    assert 0.99 * replayed <= int(cost[1].replace(",", "")) <= replayed + 0.5
+    assert 0.99 * replayed - HALF_A_CENT <= float(cost[1]) <= replayed + HALF_A_CENT
     assert BOUNDARY not in " ".join(shown.split())
 
 
@@ -111,7 +116,7 @@ def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     cost = Cost(
         before=bill, before_warm=bill, after=bill, predicted=0, hit_rate=1.0, basis="simulated"
     )
-    return PlayedRequest(written, sent, cost, record={})
+    return PlayedRequest(written, sent, cost, INPUT_TOKENS, record={})
 
 
 WHOLE = played(["task", "long result"], ["task", "long result"])

@@ -77,11 +77,11 @@ UNLISTED = f"the list of {DATE} has no price for cached tokens of this model at 
 BLOCKS = "Assumed to be cached: prefixes of 1,024 tokens or more, in blocks of 128"
 
 
-def own_price(model: str, read: float, write: float) -> list[str]:
+def own_price(model: str, read: float, write: float, unknown: str = "") -> list[str]:
     """Return the lines that say how to set other prices than those that were assumed."""
     return [
-        "Assumed prices give no dollars. To set your own, with other numbers, and with "
-        "dollars_per_million for plain input tokens:",
+        f"{unknown}To set your own prices, with other numbers, and with dollars_per_million for "
+        "plain input tokens:",
         "obsmask config add --config FILE "
         f"'prices={{ host = \"localhost\", {model}read = {read}, write = {write} }}'",
     ]
@@ -98,6 +98,8 @@ def own_price(model: str, read: float, write: float) -> list[str]:
                 f"By the price list of {DATE}: gpt-5.6-sol of OpenAI",
                 "A million tokens: $4, cached $0.4, written $5",
                 "In a prompt of more than 272,000 tokens, every token costs 2 times that",
+                "A million tokens of answers: $20",
+                "After a prompt of more than 272,000 tokens, answers cost 1.5 times that",
                 "Assumed to be cached: prefixes of 1,024 tokens or more",
                 "They are read up to the end of an earlier request, one of the latest 80",
                 "Context window: 1,050,000 tokens, prompt and answer",
@@ -109,6 +111,8 @@ def own_price(model: str, read: float, write: float) -> list[str]:
             [
                 "gpt-4o at localhost: a cached token at 0.5 of a plain one, a written one at 1",
                 f"Assumed, as for gpt-4o of OpenAI: {UNLISTED}",
+                "A million tokens, by OpenAI's price: $2.5, cached $1.25, written $2.5",
+                "A million tokens of answers: $10",
                 BLOCKS,
                 "Context window: 128,000 tokens, prompt and answer",
                 *own_price('model = "gpt-4o", ', 0.5, 1.0),
@@ -122,7 +126,7 @@ def own_price(model: str, read: float, write: float) -> list[str]:
                 "a written one at 1.25",
                 f"Assumed: {UNLISTED}",
                 BLOCKS,
-                *own_price("", 0.1, 1.25),
+                *own_price("", 0.1, 1.25, "No dollars are known here. "),
             ],
             id="nothing is known",
         ),

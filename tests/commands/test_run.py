@@ -100,7 +100,7 @@ def render(
 def test_it_says_why_nothing_is_masked_and_only_what_would_change_that(
     record: Mapping[str, object], why: str
 ) -> None:
-    line = f"1 request, nothing masked, because {why}; records in /state/requests.jsonl"
+    line = f"1 request; nothing masked, because {why}; obsmask page shows each request"
     assert line == render(record)
 
 
@@ -118,7 +118,7 @@ def test_a_run_that_leaves_clients_as_they_are_names_its_own_option() -> None:
 def test_it_says_what_stood_in_the_way_of_masking_claude_code() -> None:
     stands = "/etc/settings.json sets ANTHROPIC_BASE_URL to https://api.anthropic.com"
     line = render(SIGNED, remedies=Remedies(hindrance=stands))
-    assert f"because claude-code signs what it sends, and {stands}; records" in line
+    assert f"because claude-code signs what it sends, and {stands}; obsmask page" in line
 
 
 def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_masked() -> None:
@@ -141,8 +141,8 @@ def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_maske
         ),
         ({"unserved": 4}, "; 4 requests passed in a format that is not masked; "),
         (
-            {"lost_records": 1, "summary": "2 requests, 5 tokens sent"},
-            "2 requests, 5 tokens sent, of which 1 could not be recorded; ",
+            {"lost_records": 1, "summary": "2 requests; input cost $1"},
+            "2 requests; input cost $1, of which 1 could not be recorded; ",
         ),
     ],
     ids=["no trust", "another format", "a full disk"],
@@ -173,4 +173,4 @@ def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expecte
     counted = tally_of({"masked": 1, "kept": {"summary": 2}}, *grew)
     line = render_end(counted, HEALTH, Remedies(), deaths=0, log=None)
     assert (expected != "", True) == ("no longer fit" in line, expected in line)
-    assert ", 1 request for a summary left whole; " in line
+    assert "; 1 request for a summary left whole; " in line

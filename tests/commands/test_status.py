@@ -79,24 +79,23 @@ def test_the_page_tells_what_the_requests_came_to(
         f"from {records}",
         "",
         "Requests          4 in 1 conversation",
-        "Tokens            900 sent, 300 not sent (-25%)",
-        "Prompts           $1.0000 of $4.0000 saved (25% ±6, at API prices)",
-        "                  unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
+        "Input             of 2 requests cost $3.00 at API prices, without masking $4.00: saved "
+        "$1.00 (25% ±6)",
         "Failed            masking on  1 of 3 requests (33.3%): 1 x 429",
         "                  masking off 1 of 1 request (100.0%): 1 x 500",
-        "Most expensive    $2.0000, unmasked $3.0000",
-        "                  Wed 04 Mar 2020 12:00, m at h, 300 tokens",
-        "First token       after 0.50 s in 1 answer",
-        "                  where the boundary moved, after 2.00 s in 1 answer",
+        "Most expensive    $2.00, without masking $3.00",
+        "                  Wed 04 Mar 2020 12:00, m at h",
+        "First token       0.50 s, 1 answer",
+        "                  where the boundary moved, 2.00 s, 1 answer",
         "Passed untouched  1 request: claude-code signs what it sends; "
         "obsmask run -- claude changes that",
         "",
         "",
-        "                               tokens   not",
-        " day         requests  failed    sent  sent         saved  # sent - not",
+        "                               input  without",
+        " day         requests  failed   cost  masking       saved  # paid - saved",
         f" {'=' * 98}",
-        f" Wed 04 Mar         3       1     600   25%  $1.0000 +25%  {'#' * 30}{'-' * 10}",
-        f" Thu 05 Mar         1       1     300   25%                {'#' * 15}{'-' * 5}",
+        f" Wed 04 Mar         3       1  $3.00    $4.00  $1.00 +25%  {'#' * 30}{'-' * 10}",
+        " Thu 05 Mar         1       1",
         "",
         "1 request of recordings left out: see --replayed.",
     ]
@@ -107,17 +106,17 @@ def test_the_page_tells_what_the_requests_came_to(
     [
         pytest.param(
             [REQUEST | bill(5_000, 4_000, 100) | UNPRICED],
-            "Prompts",
-            ["1 request of no known price: 1,000 of 5,000 input tokens saved (20% ±2)"],
+            "Input",
+            [
+                "worth 4,000 input tokens (no price is known), without masking 5,000: saved 1,000 "
+                "(20% ±2)"
+            ],
             id="no known price",
         ),
         pytest.param(
             [REQUEST | bill(4, 3, 0.25, masking="observed")],
             "Observed",
-            [
-                "1 request: masking would have left out 100 of 400 tokens (-25%) and saved $1.0000 "
-                "of $4.0000 (25% ±6)"
-            ],
+            ["1 request: input cost $4.00, with masking $3.00: would have saved $1.00 (25% ±6)"],
             id="what masking would have done",
         ),
         pytest.param(
@@ -130,52 +129,89 @@ def test_the_page_tells_what_the_requests_came_to(
             id="failures of what was masked and of what was observed",
         ),
         pytest.param(
-            [REQUEST | bill(4, 3, 0.25, masking="observed")],
-            "Prompts",
-            ["cost $4.0000", "nothing masked, because masking is only observed"],
-            id="what was observed cost what it costs unmasked",
+            [
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 3, masking="observed"),
+                REQUEST | bill(4, 2, masking="observed", group="holdout"),
+            ],
+            "Observed",
+            [
+                "1 request: input cost $4.00, with masking $3.00: would have saved $1.00 (25%)",
+                "1 request held out: input cost $4.00, with masking $2.00: would have saved $2.00 "
+                "(50%)",
+            ],
+            id="what was held out, apart",
         ),
         pytest.param(
-            [REQUEST | bill(4, 5, 0.25)],
-            "Prompts",
             [
-                "$1.0000 lost on $4.0000 (25% ±6)",
-                "unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 3, masking="observed"),
+                REQUEST | bill(4, 2, masking="observed", group="holdout"),
+                {"purpose": "count"},
+            ],
+            "Requests",
+            [
+                "3, and 1 that only count tokens",
+                "2 of them only observed, 1 of them held out: their costs stand apart",
+            ],
+            id="of which kinds requests are",
+        ),
+        pytest.param(
+            [
+                REQUEST | bill(9, 8),
+                REQUEST | bill(4, 2, masking="observed"),
+                REQUEST | bill(4, 3) | UNPRICED,
+            ],
+            "Input",
+            [
+                "of 1 request cost $8.00, without masking $9.00: saved $1.00 (11%)",
+                "of 1 request worth 3 input tokens (no price is known), without masking 4: saved 1 "
+                "(25%)",
+            ],
+            id="sums name their requests",
+        ),
+        pytest.param(
+            [
+                REQUEST
+                | bill(4, 5, 0.25, conversation_id="a", boundary_moved=True, price_read_ratio=0.01)
+            ],
+            "Input",
+            [
+                "cost $5.00, without masking $4.00: lost $1.00 (25% ±6)",
+                "a move of the boundary has just been paid for; it pays off in about 1 more "
+                "request",
             ],
             id="a loss",
         ),
         pytest.param(
+            [REQUEST | bill(4, 4, answer_dollars=0.125, price_borrowed_from="OpenAI")],
+            "Answers",
+            ["about $0.12 more, masked or not"],
+            id="answers",
+        ),
+        pytest.param(
             [REQUEST | bill(4, 3.9, 0.25)],
-            "Prompts",
-            [
-                "cost $3.9000, about as unmasked",
-                "unmasked they would have cost $4.0000 ±$0.2500, which is estimated",
-            ],
+            "Input",
+            ["cost $3.90, about as much as without masking"],
             id="about 0",
         ),
         pytest.param(
             [REQUEST | bill(90, 70) | UNPRICED],
             "Most expensive",
-            ["70, unmasked 90 input tokens", "Wed 04 Mar 2020 12:00, m at h, 300 tokens"],
+            ["worth 70 input tokens, without masking 90", "Wed 04 Mar 2020 12:00, m at h"],
             id="the dearest, without a price",
         ),
         pytest.param(
             [{**REQUEST, **bill(7, 7), **UNPRICED, "model": None, "request_tokens_after": None}],
             "Most expensive",
-            ["7 input tokens", "Wed 04 Mar 2020 12:00, ? at h"],
+            ["worth 7 input tokens", "Wed 04 Mar 2020 12:00, ? at h"],
             id="the dearest, of which little is known",
         ),
         pytest.param(
             [REQUEST | {"prompt_tokens": 200, "cached_tokens": 150}],
-            "Tokens",
-            ["300 sent, 100 not sent (-25%)", "200 as the providers counted, 75% of them cached"],
+            "Cache",
+            ["75% of the input was read from it, as the providers counted"],
             id="what the providers counted",
-        ),
-        pytest.param(
-            [REQUEST | {"request_tokens_after": 400}, {}],
-            "Tokens",
-            ["400 sent", "not counted in 1 request"],
-            id="what was not counted",
         ),
         pytest.param(
             [REQUEST | {"redacted": 3, "redaction_scenarios": [2, 1, 0, 0, 1]}],
@@ -240,7 +276,7 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST | {"boundary_moved": False, "first_chunk_seconds": n / 4} for n in range(11)],
             "First token",
-            ["within 1.25 s in half of 11 answers, within 2.25 s in 9 of 10"],
+            ["p50 1.25 s, p90 2.25 s, 11 answers"],
             id="how long answers took to begin",
         ),
         pytest.param(
@@ -367,17 +403,18 @@ def test_a_sum_that_is_not_of_all_requests_says_of_which_it_is(
         REQUEST | bill(4, 3, client="unpriced") | UNPRICED,
     )
     lines = status(capsys, "--by", "client")
-    assert ["3 requests of no known price: 3 of 12 input tokens saved (25%)"] == [
-        line.removeprefix("Prompts").strip() for line in lines if "of no known price" in line
-    ]
-    assert "Prompts         4 requests of known prices: $3.00 of $16.00 saved (19%)" in lines
+    assert [
+        "of 3 requests cost $9.00, without masking $12.00: saved $3.00 (25%)",
+        "of 3 requests worth 9 input tokens (no price is known), without masking 12: saved 3 (25%)",
+    ] == describe(lines)["Input"]
     rows = {line[:11].strip(): re.findall(r"\+\d+%\*?", line) for line in lines}
-    assert [["+25%*"], ["+12%*"], ["+25%"], ["+25%"]] == [
+    assert [["+25%*"], ["+25%*"], ["+25%"], ["+25%*"]] == [
         rows[name] for name in ("both", "looked at", "plain", "unpriced")
     ]
     assert [
-        "* both: the amount is of 1 of 3 requests; no price is known for the others",
-        "* looked at: 1 of 2 requests were only observed, and saved nothing",
+        "* both: the amounts are of 1 request; 2 without a price",
+        "* looked at: 1 of 2 requests were only observed: the amounts are of the others",
+        "* unpriced: no price is known",
     ] == [line for line in lines if line.startswith("*")]
 
 

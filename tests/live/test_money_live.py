@@ -11,6 +11,7 @@ import pytest
 
 from addon.commands.main import main
 from addon.config import ConfigFile
+from addon.records.words import render_dollars
 from masking.config import Settings
 from tests.live.harness import (
     UNPRICED,
@@ -157,12 +158,10 @@ def test_the_net_of_a_conversation_and_of_all_is_recorded_request_by_request(
     assert sum(saved) == pytest.approx(2 * mine[-1]["net_dollars"])
     assert {"simulated"} == {record["cached_tokens_basis"] for record in mine}
     net = other[-1]
-    told, total = (
-        f"net +${net[name]:.4f} ±{net[f'{name}_error']:.4f}"
-        for name in ("net_dollars", "total_net_dollars")
-    )
-    assert f"{told} in conversation 2" in live.proxy.log
-    assert f"; {total}" in live.proxy.log.splitlines()[-1]
+    amount, error = (render_dollars(net[name]) for name in ("net_dollars", "net_dollars_error"))
+    assert f"net +{amount} ±{error[1:]} in conversation 2" in live.proxy.log
+    told = f"saved {render_dollars(net['total_net_dollars'])} ("
+    assert told in live.proxy.log.splitlines()[-1]
 
 
 def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
@@ -171,9 +170,8 @@ def test_what_is_not_known_is_null(upstream: Upstream, tmp_path: Path) -> None:
         live.sink.answers[CHAT] = answer(b"{}", status=500)
         live.send(CHAT, encoded(conversation(6, TEXT)))
         refused = eventually(lambda: live.records()[1:] or None)[0]
-    dollars = [name for name in record if "dollars" in name]
-    assert len(dollars) == 8
-    assert {None} == {record[name] for name in dollars}
+    assert (None, "OpenAI") == (record["answer_dollars"], record["price_borrowed_from"])
+    assert record["cost_dollars_after"] == pytest.approx(record["cost_tokens_after"] * 2.5e-6)
     assert record["cost_tokens_after"] > 0
     assert {None} == {refused[name] for name in refused if name.startswith(("cost_", "net_"))}
 

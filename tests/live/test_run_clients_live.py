@@ -47,10 +47,10 @@ class Case(NamedTuple):
 
 
 LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
-MASKED = (" tokens sent, ", " not sent (-", "; records in ")
+MASKED = (" requests; input ", ", without masking ", "; obsmask page shows each request")
 CASES = (
     Case("mini-swe-agent", (), MASKED),
-    Case("mini-swe-agent", ("--observe",), ("observed: masking would have left out ",)),
+    Case("mini-swe-agent", ("--observe",), ("; only observed: input ", ", with masking ")),
     Case("qwen-code", (), MASKED),
     Case("opencode", (), MASKED),
     Case("claude-code", (), (*MASKED, LEADS)),

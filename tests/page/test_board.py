@@ -97,8 +97,8 @@ OBSERVED = {"masking": "observed"}
 @pytest.mark.parametrize(
     ("requests", "is_observed", "net", "saved"),
     [
-        ([OBSERVED, OBSERVED], True, "$2.0000 (25%)", [1, 2]),
-        ([OBSERVED, {}], False, "$1.0000 (12%)", [0, 1]),
+        ([OBSERVED, OBSERVED], True, "$2.00 (25%)", [1, 2]),
+        ([OBSERVED, {}], False, "$1.00 (12%)", [0, 1]),
     ],
     ids=["all of them", "one of two"],
 )
@@ -232,6 +232,6 @@ def test_a_failure_is_told() -> None:
 
 def test_the_whole_is_told() -> None:
     told = describe_view(filled({**A, **bill(4, 3)}, B).look())
-    assert (2, 2, "$1.0000 (25%)") == (
+    assert (2, 2, "$1.00 (25%)") == (
         told["total"]["requests"], told["total"]["conversations"], told["total"]["net"],
     )  # fmt: skip

@@ -121,7 +121,7 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
     for at, fields in enumerate(session(20), 1):
         server.add(record(**fields))
         if at in (1, 20):
-            see(page, "line", f"{at} request{'s' if at > 1 else ''}, ")
+            see(page, "line", f"{at} request{'s' if at > 1 else ''}; ")
     see(page, "net", "$10.00 (12%) saved")
     see(page, "one", "In the last request: 9 masked, 10 in window.")
     see(page, "one", "Moves of the boundary")

@@ -244,7 +244,7 @@ def test_a_conversation_counts_once() -> None:
 
 def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -> None:
     paid = [bill(1, 1, subscription=paid) for paid in (True, False, None)]
-    assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).subscriptions
+    assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).bills.subscriptions
 
 
 def billed(recording: Path) -> list[Record]:

@@ -5,10 +5,17 @@ import pytest
 from addon.passed import HELD
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.record import RequestRecord
-from addon.records.tally import BillSum, Totals, read_savings, read_total_savings
+from addon.records.tally import BillSum, Totals, read_savings
 from addon.records.words import (
+    DOLLARS,
+    INPUT_TOKENS,
+    Currency,
+    find_currency,
+    find_record_currency,
+    render_bill,
     render_change,
     render_cost,
+    render_dollars,
     render_line,
     render_net,
     render_prices,
@@ -17,12 +24,15 @@ from addon.records.words import (
     render_tally,
     render_totals,
     render_uncertain,
+    why_lost,
     why_nothing_masked,
 )
 from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
 from masking.prices import PriceSettings, Pricing, find_pricing
 from tests.support.made_up_records import UNPRICED, bill, record, tally
+
+OPENAIS = Currency(borrowed_from=("OpenAI",))
 
 # What was saved: one rule for what may as well be nothing
 
@@ -47,20 +57,115 @@ def test_what_may_as_well_be_nothing_is_about_0(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "error", "unit", "shown"),
+    ("before", "after", "error", "currency", "shown"),
     [
-        pytest.param(4, 4, 0, "usd", "0", id="nothing"),
-        pytest.param(4, 3.5, 0.7, "usd", "about 0", id="within the margin"),
-        pytest.param(4, 3, 0.25, "usd", "$1.0000 ±0.2500 (25%)", id="dollars"),
-        pytest.param(4, 5, 0, "usd", "-$1.0000 (25%)", id="a loss"),
-        pytest.param(40, 30, 0, "usd", "$10.00 (25%)", id="many dollars"),
-        pytest.param(4e4, 3e4, 5e3, "t", "10,000 ±5,000 input tokens (25%)", id="tokens"),
+        pytest.param(4, 4, 0, DOLLARS, "0", id="nothing"),
+        pytest.param(4, 3.5, 0.7, DOLLARS, "about 0", id="within the margin"),
+        pytest.param(4, 3, 0.25, DOLLARS, "$1.00 ±0.25 (25%)", id="dollars"),
+        pytest.param(4, 5, 0, DOLLARS, "-$1.00 (25%)", id="a loss"),
+        pytest.param(4e4, 3e4, 0, DOLLARS, "$10,000 (25%)", id="many dollars"),
+        pytest.param(4, 3, 0.25, OPENAIS, "about $1.00 ±0.25 (25%)", id="the maker's dollars"),
+        pytest.param(4e4, 3e4, 5e3, INPUT_TOKENS, "10,000 ±5,000 input tokens (25%)", id="tokens"),
     ],
 )
 def test_the_net_has_its_margin_and_its_unit(
-    before: float, after: float, error: float, unit: str, shown: str
+    before: float, after: float, error: float, currency: Currency, shown: str
 ) -> None:
-    assert shown == render_net(BillSum(1, before, after, Margin(error)), unit)
+    assert shown == render_net(BillSum(1, before, after, Margin(error)), currency)
+
+
+@pytest.mark.parametrize(
+    ("dollars", "expected"),
+    [
+        (0, "$0"),
+        (1e-9, "$0"),
+        (0.000_003, "$0.000003"),
+        (0.000_42, "$0.00042"),
+        (0.004_2, "$0.0042"),
+        (0.004, "$0.004"),
+        (0.042_19, "$0.042"),
+        (0.099_6, "$0.10"),
+        (0.43, "$0.43"),
+        (9.999, "$10.00"),
+        (12.3, "$12.30"),
+        (999.99, "$999.99"),
+        (1_204.4, "$1,204"),
+    ],
+)
+def test_dollars_have_the_digits_that_count(dollars: float, expected: str) -> None:
+    assert expected == render_dollars(dollars)
+    assert expected.replace("$", "-$" if expected != "$0" else "$") == render_dollars(-dollars)
+
+
+@pytest.mark.parametrize(
+    ("currency", "expected"),
+    [
+        pytest.param(DOLLARS, "$0.43", id="the host's price"),
+        pytest.param(Currency(is_plan=True), "$0.43 at API prices", id="on a subscription"),
+        pytest.param(OPENAIS, "about $0.43 at OpenAI's price", id="the maker's price"),
+        pytest.param(
+            Currency(borrowed_from=("OpenAI",), is_plan=True),
+            "about $0.43 at OpenAI's API price",
+            id="the maker's price, on a subscription",
+        ),
+        pytest.param(
+            Currency(borrowed_from=("A", "B", "C")), "about $0.43 at A's, B's and C's prices",
+            id="the prices of three",
+        ),
+        pytest.param(
+            Currency(borrowed_from=("A", "B", "C", "D")),
+            "about $0.43 at the prices of the models' makers",
+            id="the prices of many",
+        ),
+        pytest.param(INPUT_TOKENS, "worth 0 input tokens", id="no price"),
+    ],
+)  # fmt: skip
+def test_an_amount_says_whose_price_it_is_at(currency: Currency, expected: str) -> None:
+    assert expected == currency.render_with_basis(0.43)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "currency", "expected"),
+    [
+        (0.43, 0.31, 0.01, DOLLARS, "cost $0.31, without masking $0.43: saved $0.12 (28% ±2)"),
+        (
+            0.43, 0.31, 0.01, OPENAIS,
+            "cost about $0.31 at OpenAI's price, without masking about $0.43: saved $0.12 (28% ±2)",
+        ),
+        (
+            12_300, 15_000, 0, INPUT_TOKENS,
+            "worth 15,000 input tokens (no price is known), without masking 12,300: lost 2,700 "
+            "(22%)",
+        ),
+        (0.43, 0.43, 0, DOLLARS, "cost $0.43"),
+        (0.43, 0.42, 0.02, DOLLARS, "cost $0.42, about as much as without masking"),
+    ],
+)  # fmt: skip
+def test_a_bill_says_what_was_paid_and_what_would_have_been(
+    before: float, after: float, error: float, currency: Currency, expected: str
+) -> None:
+    assert expected == render_bill(BillSum(1, before, after, Margin(error)), currency)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "error", "expected"),
+    [
+        (0.43, 0.31, 0.01, "cost $0.43, with masking $0.31: would have saved $0.12 (28% ±2)"),
+        (0.31, 0.43, 0, "cost $0.31, with masking $0.43: would have lost $0.12 (39%)"),
+        (0.43, 0.42, 0.02, "cost $0.43, about as much as with masking"),
+    ],
+)
+def test_a_bill_of_what_was_only_observed_is_turned_round(
+    before: float, after: float, error: float, expected: str
+) -> None:
+    found = render_bill(BillSum(1, before, after, Margin(error)), DOLLARS, is_dry_run=True)
+    assert expected == found
+
+
+def test_a_mix_of_sure_and_borrowed_prices_is_about_right() -> None:
+    sums = tally(bill(4, 3), bill(2, 1, price_borrowed_from="OpenAI"))
+    assert OPENAIS == find_currency(sums.bills)
+    assert INPUT_TOKENS == find_currency(tally(bill(4, 3) | UNPRICED).bills)
 
 
 # A request
@@ -106,35 +211,35 @@ def dollars(cost: float) -> Bill:
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
-        pytest.param(entry_of(dollars(20), dollars(20)), "cost $0.0200", id="nothing saved"),
+        pytest.param(entry_of(dollars(20), dollars(20)), "cost $0.02", id="nothing saved"),
         pytest.param(
-            entry_of(dollars(20), dollars(10)), "cost $0.0200 -> $0.0100 (-50%)", id="saved"
+            entry_of(dollars(20), dollars(10)), "cost $0.02 -> $0.01 (-50%)", id="saved"
         ),
         pytest.param(
-            entry_of(dollars(20), dollars(30)), "cost $0.0200 -> $0.0300 (+50%)", id="lost"
+            entry_of(dollars(20), dollars(30)), "cost $0.02 -> $0.03 (+50%)", id="lost"
         ),
         pytest.param(
             entry_of(tokens(1_200), tokens(600)),
-            "cost 1,200 -> 600 input tokens (-50%)",
+            "worth 1,200 -> 600 input tokens (-50%)",
             id="without a price in tokens",
         ),
         pytest.param(
             entry_of(tokens(1_000), tokens(500), warm=tokens(400)),
-            "cost 1,000 (400 with a warm cache) -> 500 input tokens (-50%)",
+            "worth 1,000 (400 with a warm cache) -> 500 input tokens (-50%)",
             id="a cold cache shows both figures",
         ),
         pytest.param(
             entry_of(dollars(20), dollars(10), margin=Margin(2.0)),
-            "cost $0.0200 -> $0.0100 (-50% ±10)",
+            "cost $0.02 -> $0.01 (-50% ±10)",
             id="with what it may be off",
         ),
         pytest.param(
             entry_of(dollars(20), dollars(19), margin=Margin(2.0)),
-            "cost $0.0190, about as unmasked",
+            "cost $0.019, about as much as without masking",
             id="less than what it may be off",
         ),
         pytest.param(
-            entry_of(tokens(0), tokens(5)), "cost 0 -> 5 input tokens (+0%)",
+            entry_of(tokens(0), tokens(5)), "worth 0 -> 5 input tokens (+0%)",
             id="from nothing there is no part",
         ),
     ],
@@ -146,11 +251,11 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
 @pytest.mark.parametrize(
     ("savings", "expected"),
     [
-        (Savings(1_000.0, 1.5), "+$1.5000"),
-        (Savings(-1_000.0, -1.5), "-$1.5000"),
+        (Savings(1_000.0, 1.5), "+$1.50"),
+        (Savings(-1_000.0, -1.5), "-$1.50"),
         (Savings(1_234.5, None), "+1,234 input tokens"),
         (Savings(-1_234.0, None), "-1,234 input tokens"),
-        (Savings(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.5000 ±0.3000"),
+        (Savings(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.50 ±0.30"),
         (Savings(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
         (Savings(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
         (Savings(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
@@ -158,8 +263,7 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
 )
 def test_savings_have_their_sign(savings: Savings, expected: str) -> None:
     record = record_of(entry_of(dollars(20), dollars(20), savings=savings))
-    for read in (read_savings, read_total_savings):
-        assert expected == render_savings(read(record))
+    assert expected == render_savings(read_savings(record), find_record_currency(record))
 
 
 @pytest.mark.parametrize(
@@ -183,10 +287,10 @@ def test_the_prices_and_their_source_are_shown(pricing: Pricing, expected: str) 
 @pytest.mark.parametrize(
     ("savings", "tail"),
     [
-        (Savings(0.0, 0.0), "cost $0.0200, cached at 0.5 (config)"),
+        (Savings(0.0, 0.0), "cost $0.02, cached at 0.5 (config)"),
         (
             Savings(5.0, 0.5),
-            "cost $0.0200, cached at 0.5 (config), net +$0.5000 in conversation 7, +$0.5000 in all",
+            "cost $0.02, cached at 0.5 (config), net +$0.50 in conversation 7",
         ),
     ],
     ids=["as long as nothing was saved there is no net", "the net is told"],
@@ -235,14 +339,14 @@ def test_a_line_says_both_the_status_and_who_ended_it() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        (0, 0, "0 tokens"),
-        (1_000, 1_000, "1,000 tokens"),
-        (12_000, 3_000, "12,000 -> 3,000 tokens (-75%)"),
-        (10, 11, "10 -> 11 tokens (+10%)"),
-        (10_000, 9_999, "10,000 -> 9,999 tokens (less than 1%)"),
+        (0, 0, ""),
+        (1_000, 1_000, ""),
+        (12_000, 3_000, "75% smaller"),
+        (10, 11, "10% larger"),
+        (10_000, 9_999, "less than 1% smaller"),
     ],
 )
-def test_a_change_is_shown_in_tokens_and_percent(before: int, after: int, expected: str) -> None:
+def test_a_change_is_shown_in_percent(before: int, after: int, expected: str) -> None:
     assert render_change(before, after) == expected
 
 
@@ -260,50 +364,45 @@ WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_afte
         pytest.param([], "0 requests", id="none"),
         pytest.param(
             [MASKED | bill(4.21, 3.2799, 0.04), {"status": 500, "masked": 1}],
-            "2 requests, 1 failed, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "$0.9301 of $4.2100 saved (22% ±1)",
+            "2 requests, 1 failed; input of 1 request cost $3.28, without masking $4.21: saved "
+            "$0.93 (22% ±1)",
             id="a saving",
         ),
         pytest.param(
             [MASKED | bill(4.21, 3.2799, subscription=True)],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "$0.9301 of $4.2100 saved (22%, at API prices)",
+            "1 request; input cost $3.28 at API prices, without masking $4.21: saved $0.93 (22%)",
             id="on a subscription",
         ),
         pytest.param(
             [MASKED | bill(400, 300, 8)],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "$100.00 of $400.00 saved (25% ±2)",
+            "1 request; input cost $300.00, without masking $400.00: saved $100.00 (25% ±2)",
             id="many dollars",
         ),
         pytest.param(
             [MASKED | bill(4, 5, 0.4)],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "$1.0000 lost on $4.0000 (25% ±10)",
+            "1 request; input cost $5.00, without masking $4.00: lost $1.00 (25% ±10)",
             id="a loss",
         ),
         pytest.param(
             [MASKED | bill(4, 3.9, 0.4)],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "cost $3.9000, about as unmasked",
+            "1 request; input cost $3.90, about as much as without masking",
             id="no more than the margin of error",
         ),
         pytest.param(
             [MASKED | bill(4, 3.9, 0.4, subscription=True)],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "cost $3.9000, about as unmasked (at API prices)",
+            "1 request; input cost $3.90 at API prices, about as much as without masking",
             id="the same on a subscription",
         ),
         pytest.param(
             [MASKED | bill(5_000, 4_000, 100) | UNPRICED],
-            "1 request, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "1,000 of 5,000 input tokens saved (20% ±2, no price is known)",
+            "1 request; input worth 4,000 input tokens (no price is known), without masking 5,000: "
+            "saved 1,000 (20% ±2)",
             id="in tokens where no price is known",
         ),
         pytest.param(
             [MASKED | bill(4, 3), bill(9, 9) | UNPRICED],
-            "2 requests, 1,204,113 tokens sent, 640,222 not sent (-35%), "
-            "$1.0000 of $4.0000 saved (25%), no price known for 1 request",
+            "2 requests; input of 1 request cost $3.00, without masking $4.00: saved $1.00 (25%); "
+            "input of 1 request worth 9 input tokens (no price is known)",
             id="where some prices are known",
         ),
         pytest.param(
@@ -313,13 +412,124 @@ WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_afte
         ),
         pytest.param(
             [WHOLE | bill(4, 4) | {"kept": {"held": 3, "in_window": 6}}],
-            "1 request, 1,000 tokens sent, cost $4.0000, nothing masked, because moving the "
-            "boundary does not pay yet",
+            "1 request; input cost $4.00; nothing masked, because moving the boundary does not pay "
+            "yet",
             id="nothing was masked",
         ),
     ],
 )
 def test_the_line_tells(records: list[dict[str, object]], expected: str) -> None:
+    assert expected == render_tally(tally(*records))
+
+
+def course(
+    *costs: tuple[float, float], moves: tuple[int, ...], **fields: object
+) -> list[dict[str, object]]:
+    """Return the requests of a conversation with these costs without masking and with it.
+
+    The boundary moves at some of them. Of 5,000 tokens 1,000 are masked then, of which the provider
+    counts 2,000; a cached one costs a tenth.
+    """
+    sizes = {"request_tokens_before": 5_000, "request_tokens_after": 4_000, "prompt_tokens": 8_000}
+    return [
+        MASKED | sizes | bill(*cost) | {"conversation_id": "a", "price_read_ratio": 0.1}
+        | {"boundary_moved": number in moves} | fields
+        for number, cost in enumerate(costs)
+    ]  # fmt: skip
+
+
+PAID = "a move of the boundary has just been paid for; it pays off in about "
+OTHER = {"conversation_id": "b"}
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            course((1_000, 1_000), (1_000, 1_900), moves=(1,)), f"{PAID}5 more requests",
+            id="by what a later request would read from the cache",
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 500), moves=(0,)), f"{PAID}1 more request",
+            id="by what the last request saved",
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 50), moves=(0,)), None, id="it has paid off"
+        ),
+        pytest.param(course((1_000, 1_900), moves=()), None, id="nobody moved anything"),
+        pytest.param(
+            course((1_000, 1_900), moves=(0,), price_read_ratio=None), None, id="no price is known"
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 1_200), moves=(0,)), None, id="it goes on to lose"
+        ),
+        pytest.param(
+            course(*[(1_000, 1_900)] * 4, moves=(0, 1, 3)),
+            "the boundary moved at 3 of 4 requests, and each move breaks the provider's cache",
+            id="a window that slides",
+        ),
+        pytest.param(
+            course((1_000, 1_900), (1_000, 1_200), moves=(0,), boundary_held=True),
+            "the provider's cache did not return after a move, so no more is masked there",
+            id="the boundary is held",
+        ),
+        pytest.param(
+            [
+                *course((1_000, 1_900), moves=(0,)),
+                *course((1_000, 2_900), moves=(0,), **OTHER),
+            ],
+            "in 2 conversations the last move has not paid off: they would need up to 10 more "
+            "requests",
+            id="two conversations",
+        ),
+        pytest.param(
+            [
+                *course((1_000, 1_900), moves=(0,)),
+                *course((5_000, 1_000), moves=(), **OTHER),
+            ],
+            None,
+            id="another conversation saved more",
+        ),
+        pytest.param(
+            course((1_000, 1_900), moves=(0,), masking="observed"), None, id="it was observed only"
+        ),
+    ],
+)  # fmt: skip
+def test_a_loss_says_when_it_pays_off(
+    records: list[dict[str, object]], expected: str | None
+) -> None:
+    assert expected == why_lost(tally(*records))
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param(
+            course((1_000, 1_900), moves=(0,)),
+            "1 request; input cost $1,900, without masking $1,000: lost $900.00 (90%); "
+            f"{PAID}5 more requests",
+            id="a loss and when it pays off",
+        ),
+        pytest.param(
+            [MASKED | bill(4, 3, answer_dollars=0.5), MASKED | bill(4, 3)],
+            "2 requests; input cost $6.00, without masking $8.00: saved $2.00 (25%); "
+            "answers of 1 request $0.50 more, masked or not",
+            id="answers, where their price is known",
+        ),
+        pytest.param(
+            [
+                MASKED | bill(4, 3, price_borrowed_from="OpenAI", answer_dollars=0.5),
+                {"purpose": "count"},
+                {"purpose": "count"},
+            ],
+            "1 request, 2 more that only count tokens; input of 1 request cost about $3.00 at "
+            "OpenAI's price, without masking about $4.00: saved $1.00 (25%); answers about $0.50 "
+            "more, masked or not",
+            id="the maker's price, and requests that count tokens",
+        ),
+    ],
+)
+def test_the_line_tells_all_there_is(records: list[dict[str, object]], expected: str) -> None:
     assert expected == render_tally(tally(*records))
 
 
@@ -332,31 +542,30 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
     [
         pytest.param(
             [OBSERVED | bill(4, 3, 0.1)],
-            "1 request, 1,000 tokens sent, cost $4.0000, observed: masking would have left out 600 "
-            "of 1,000 tokens (-60%) and saved $1.0000 of $4.0000 (25% ±2)",
+            "1 request; only observed: input cost $4.00, with masking $3.00: would have saved "
+            "$1.00 (25% ±2)",
             id="a saving",
         ),
         pytest.param(
             [OBSERVED | bill(3, 4, 0.1, subscription=True)],
-            "1 request, 1,000 tokens sent, cost $3.0000 (at API prices), observed: masking would "
-            "have left out 600 of 1,000 tokens (-60%) and lost $1.0000 on $3.0000 "
-            "(33% ±3, at API prices)",
+            "1 request; only observed: input cost $3.00 at API prices, with masking $4.00: would "
+            "have lost $1.00 (33% ±3)",
             id="a loss",
         ),
         pytest.param(
             [OBSERVED | bill(4, 3, 2) | UNPRICED],
-            "1 request, 1,000 tokens sent, observed: masking would have left out 600 of 1,000 "
-            "tokens (-60%) and cost about as much, 4 input tokens (no price is known)",
+            "1 request; only observed: input worth 4 input tokens (no price is known), about as "
+            "much as with masking",
             id="no known price, and a margin as large as the saving",
         ),
         pytest.param(
             [OBSERVED | {"request_tokens_before": None, "request_tokens_after": None}],
-            "1 request, observed: masking would have masked tool results",
+            "1 request; only observed: masking would have masked tool results",
             id="nothing was counted",
         ),
         pytest.param(
             [OBSERVED | {"masked": 0, "kept": {"held": 5}}],
-            "1 request, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "1 request; only observed: masking would have changed nothing, because "
             "moving the boundary does not pay yet",
             id="nothing would have been masked",
         ),
@@ -365,14 +574,18 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
                 OBSERVED | {"masked": 0, "tool_results": 0},
                 *[{"masking": "observed", "passed_through": "the provider holds the history"}] * 2,
             ],
-            "3 requests, 1,000 tokens sent, observed: masking would have changed nothing, because "
+            "3 requests; only observed: masking would have changed nothing, because "
             "2 of 3 requests passed through untouched: the provider holds the history",
             id="most would have passed through",
         ),
         pytest.param(
-            [OBSERVED | {"group": "holdout"}, OBSERVED | {"masking": "on"}],
-            "2 requests, 1,400 tokens sent, 600 not sent (-30%), observed: masking would have left "
-            "out 600 of 1,000 tokens (-60%)",
+            [
+                OBSERVED | bill(5, 3) | {"group": "holdout"},
+                OBSERVED | bill(4, 2) | {"masking": "on"},
+            ],
+            "2 requests; input of 1 request cost $2.00, without masking $4.00: saved $2.00 (50%); "
+            "1 held out: input cost $5.00, with masking $3.00: would have saved $2.00 "
+            "(40%)",
             id="one that is held out, and one that is masked",
         ),
     ],
@@ -487,7 +700,7 @@ SIGNED = {"passed_through": "signed (cch)"}
         ),
         pytest.param(
             [WHOLE | {"kept": {"in_window": 9}}],
-            "no tool result is older than the window",
+            "no tool result is older than the window: a short session",
             None,
             id="a short session",
         ),
@@ -538,43 +751,42 @@ MEASURED: dict[str, object] = {
         pytest.param(
             [{}, {"masking": "off", "status": 500}],
             "2 requests: 1 with masking on (0 failed), 1 with masking off (1 failed); "
-            "0 results masked, 0 tokens",
+            "0 results masked",
             id="failures by whether masking is on",
         ),
         pytest.param(
             [MEASURED, MEASURED | {"masking": "observed", "conversation": 1}],
             "2 requests: 1 with masking on (0 failed), 1 with masking observed (0 failed); "
-            "2 results masked, 200 -> 150 tokens (-25%); 1 results redacted; 1 reduced by masking; "
-            "observed: masking would have left out 50 of 100 tokens (-50%)",
+            "2 results masked, 25% smaller; 1 results redacted; 1 reduced by masking; "
+            "1 only observed: masking would have masked tool results",
             id="what was only observed is not what was done",
         ),
         pytest.param(
             [MEASURED, MEASURED],
-            "2 requests: 2 with masking on (0 failed); 4 results masked, 200 -> 100 tokens (-50%); "
+            "2 requests: 2 with masking on (0 failed); 4 results masked, 50% smaller; "
             "2 results redacted; 2 reduced by masking",
             id="sums of what was measured",
         ),
         pytest.param(
             [{"masked": 2, "masked_images": 3}, {"masked_images": 1}],
-            "2 requests: 2 with masking on (0 failed); 2 results masked, 0 tokens; "
-            "4 images masked in them",
+            "2 requests: 2 with masking on (0 failed); 2 results masked; 4 images masked in them",
             id="images",
         ),
         pytest.param(
             [{"passed_through": "signed"}, {"passed_through": "signed"}, {"passed_through": "x"}],
-            "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "3 requests: 3 with masking on (0 failed); 0 results masked; "
             "passed through: 2 signed, 1 x",
             id="why requests passed through",
         ),
         pytest.param(
             [{"resent": "accepted"}, {"resent": "refused"}, {}],
-            "3 requests: 3 with masking on (0 failed); 0 results masked, 0 tokens; "
+            "3 requests: 3 with masking on (0 failed); 0 results masked; "
             "2 requests sent again whole after a 400 (1 accepted)",
             id="what was sent again",
         ),
         pytest.param(
             [{"masked": 1, "kept": {"bound": 2, "error": 1}}, {"kept": {"bound": 3}}],
-            "2 requests: 2 with masking on (0 failed); 1 results masked, 0 tokens; "
+            "2 requests: 2 with masking on (0 failed); 1 results masked; "
             "5 results kept for bound reasoning",
             id="what reasoning is bound to",
         ),
@@ -583,30 +795,30 @@ MEASURED: dict[str, object] = {
                 {"conversation": 1, "total_net_tokens": 5.0, "boundary_held": True},
                 {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
             ],
-            "2 requests: 2 with masking on (0 failed); 0 results masked, 0 tokens; "
-            "net +9 input tokens; 1 conversations with a held boundary",
-            id="the last savings, and each held conversation once",
+            "2 requests: 2 with masking on (0 failed); 0 results masked; "
+            "1 conversations with a held boundary",
+            id="each held conversation once",
         ),
         pytest.param(
             [
                 {"kept": {"summary": 9}},
                 {"conversation_id": "a", "masked": 1, "fits_unmasked": False},
             ],
-            "2 requests: 2 with masking on (0 failed); 1 results masked, 0 tokens; 1 request for a "
+            "2 requests: 2 with masking on (0 failed); 1 results masked; 1 request for a "
             "summary left whole; 1 conversation no longer fits its model without masking: switch "
             "it off only after the agent has made a summary (/compact)",
             id="a summary, and a conversation that needs masking",
         ),
         pytest.param(
             [{"replay": True, **MEASURED}],
-            "1 replayed requests: 2 results masked, 100 -> 50 tokens (-50%); "
+            "1 replayed request: 2 results masked, 50% smaller; "
             "1 results redacted; 1 reduced by masking",
             id="replayed requests alone",
         ),
         pytest.param(
             [{}, {"replay": True}],
-            "1 requests: 1 with masking on (0 failed); 0 results masked, 0 tokens; "
-            "1 replayed requests: 0 results masked, 0 tokens",
+            "1 request: 1 with masking on (0 failed); 0 results masked; "
+            "1 replayed request: 0 results masked",
             id="replayed requests apart from those that were sent",
         ),
     ],
@@ -616,4 +828,4 @@ def test_the_totals_tell(records: list[dict[str, object]], expected: str) -> Non
 
 
 def test_totals_of_nothing_say_so() -> None:
-    assert render_totals(Totals()) == "0 requests: none; 0 results masked, 0 tokens"
+    assert render_totals(Totals()) == "0 requests: none; 0 results masked"

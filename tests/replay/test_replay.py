@@ -379,12 +379,14 @@ def test_a_comparison_slides_beside_what_was_chosen() -> None:
     assert {(0.1, 1.0)} == {request.pricing.ratios for request in (*found.chosen, *found.sliding)}
 
 
-def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed_and_no_dollars() -> None:
+def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed() -> None:
     [request] = play(
         Recording((record(talk(1), host="localhost"),)),
         ReplaySettings(strategies=Strategies(schema1=MASK_ALL)),
     )
-    assert ((0.5, 1.0), None) == (request.pricing.ratios, request.entry.cost.before.dollars)
+    bill = request.entry.cost.before
+    assert ((0.5, 1.0), "OpenAI") == (request.pricing.ratios, request.pricing.borrowed_from)
+    assert pytest.approx(bill.cost * 2.5e-6) == bill.dollars
 
 
 def test_after_a_move_only_what_is_marked_before_the_messages_is_cached() -> None:

@@ -102,7 +102,9 @@ def check_prices(
         ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
         if pricing.source == "assumed":
             source = "" if pricing.entry is None else f", as for {pricing.entry}"
-            says = f"{model} at {host}: no price is known, assumed {ratios}{source}"
+            says = (
+                f"{model} at {host}: no price of cached tokens is known, assumed {ratios}{source}"
+            )
             own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
             if host in without_cache:
                 yield note(says)

@@ -63,7 +63,7 @@ def test_conversations_that_need_masking_are_counted() -> None:
     )
     (found,) = check_windows([grew, grew, record(masked=1, fits_unmasked=True)])
     assert found.says.startswith("1 conversation no longer fits its model without masking")
-    assert found.says.endswith("; gpt-5 at api.openai.com, 300,000 tokens for 400,000")
+    assert found.says.endswith("; gpt-5 at api.openai.com, a prompt of 75% of its window")
     assert [] == list(check_windows([record()]))
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from importlib.metadata import version
 from types import ModuleType
@@ -333,6 +334,7 @@ def test_the_list_says_what_the_library_says(library: ModuleType, provider: str)
             price.dollars_per_million,
             *(price.ratios or (1.0, 1.0)),
             *bill_long(price),
+            *bill_answers(price),
         )
         assert (name, expected and pytest.approx(expected)) == (name, found)
 
@@ -342,8 +344,17 @@ LONG = (50_000, 150_000, 250_000, 1_000_000)
 
 def bill_long(price: Price) -> list[float]:
     """Return what a million tokens cost, in prompts of these sizes."""
-    factors = [max((s.factor for s in price.steps if s.above < n), default=1) for n in LONG]
-    return [price.dollars_per_million * factor for factor in factors]
+    return [price.dollars_per_million * find_factor(price.steps, tokens) for tokens in LONG]
+
+
+def bill_answers(price: Price) -> list[float]:
+    """Return what a million tokens of answers cost, after prompts of these sizes."""
+    each = price.answer_dollars_per_million or 0.0
+    return [each * find_factor(price.answer_steps, tokens) for tokens in LONG]
+
+
+def find_factor(steps: Sequence[PriceStep], tokens: int) -> float:
+    return max((step.factor for step in steps if step.above < tokens), default=1.0)
 
 
 def ask_library(
@@ -351,11 +362,14 @@ def ask_library(
 ) -> tuple[float, ...] | None:
     """Return dollars, ratios and the price of long prompts; None where a price is not known."""
 
-    def bill(tokens: int, **usage: int) -> float:
+    def calc(kind: str, tokens: int, **usage: int) -> float:
         found = library.data_snapshot.get_snapshot().calc(
             library.Usage(input_tokens=tokens, **usage), name, None, f"https://{host}/", noon
         )
-        return float(found.input_price) / tokens * 1e6
+        return float(getattr(found, kind) or 0)
+
+    def bill(tokens: int, **usage: int) -> float:
+        return calc("input_price", tokens, **usage) / tokens * 1e6
 
     try:
         plain = bill(1_000)
@@ -366,7 +380,8 @@ def ask_library(
     read = bill(1_000, cache_read_tokens=1_000) / plain
     write = max(1.0, bill(1_000, cache_write_tokens=1_000) / plain)
     ratios = (1.0, 1.0) if read == 1 else (read, write)
-    return (plain, *ratios, *(bill(tokens) for tokens in LONG))
+    answers = [calc("output_price", tokens, output_tokens=1_000_000) for tokens in LONG]
+    return (plain, *ratios, *map(bill, LONG), *answers)
 
 
 # Price lists from outside: what is taken of genai-prices' published form, and what is refused.
@@ -408,23 +423,25 @@ def take(document: object) -> dict[str, Any]:
         pytest.param({"input_mtok": 2}, {"input": 2}, id="one price"),
         pytest.param(
             {"input_mtok": 2, "cache_read_mtok": 0.2, "cache_write_mtok": 2.5, "output_mtok": 9},
-            {"input": 2, "cache_read": 0.2, "cache_write": 2.5},
+            {"input": 2, "cache_read": 0.2, "cache_write": 2.5, "output": 9},
             id="all that is needed",
         ),
         pytest.param({}, {}, id="none"),
-        pytest.param({"input_mtok": None, "output_mtok": 9}, {}, id="none of any input"),
+        pytest.param({"input_mtok": None, "output_mtok": 9}, {"output": 9}, id="none of any input"),
         pytest.param(
             {
                 "input_mtok": {"base": 2, "tiers": [{"start": 9, "price": 8},
                                                     {"start": 5, "price": 4}]},
                 "cache_read_mtok": {"base": 0.2, "tiers": [{"start": 5, "price": 0.4}]},
+                "output_mtok": {"base": 9, "tiers": [{"start": 5, "price": 12}]},
             },
-            {"input": 2, "cache_read": 0.2, "steps": [[5, 4], [9, 8]]},
+            {"input": 2, "cache_read": 0.2, "output": 9,
+             "steps": [[5, 4], [9, 8]], "output_steps": [[5, 12]]},
             id="price steps",
         ),
     ],
 )  # fmt: skip
-def test_of_a_models_prices_those_of_its_input_are_kept(
+def test_of_a_models_prices_those_of_texts_are_kept(
     prices: object, expected: dict[str, object]
 ) -> None:
     assert {"id": "m", "match": {"equals": "m"}, **expected, "window": 9} == take(publish(prices))
@@ -489,10 +506,27 @@ def test_a_published_list_is_converted_to_our_form(form: str) -> None:
 
 
 def test_a_list_of_ours_keeps_its_steps() -> None:
-    prices = read_list(dumps(ours(input=1, steps=[[5, 2]])))
-    found = prices.find("shop.test", "m")
+    document = ours(input=1, steps=[[5, 2]], output=4, output_steps=[[5, 6]])
+    found = read_list(dumps(document)).find("shop.test", "m")
     assert found is not None
     assert (PriceStep(5, 2.0),) == found.steps
+    assert (4.0, (PriceStep(5, 1.5),)) == (found.answer_dollars_per_million, found.answer_steps)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        pytest.param({}, None, id="a list from before there was a price of answers"),
+        pytest.param({"output": 0}, 0.0, id="answers that cost nothing"),
+        pytest.param({"output": 0, "output_steps": [[5, 1]]}, 0.0, id="a step from nothing on"),
+    ],
+)
+def test_a_list_may_have_no_price_of_answers(
+    model: dict[str, object], expected: float | None
+) -> None:
+    found = read_list(dumps(ours(input=1, **model))).find("shop.test", "m")
+    assert found is not None
+    assert (expected, ()) == (found.answer_dollars_per_million, found.answer_steps)
 
 
 def ours(provider: dict[str, object] | None = None, /, **model: object) -> dict[str, Any]:
@@ -592,6 +626,11 @@ MODEL = "providers[0].models[0]"
         pytest.param(ours(steps=[[5, "x"]]), f"{MODEL}.steps[0][1]", "number", id="no price there"),
         pytest.param(ours(steps=[[5, 1], [5, 2]]), f"{MODEL}.steps[1]", "more tokens", id="twice"),
         pytest.param(ours(steps=[[0, 1]]), f"{MODEL}.steps[0]", "more tokens", id="from 0 on"),
+        pytest.param(ours(output="x"), f"{MODEL}.output", "number", id="no price of answers"),
+        pytest.param(
+            ours(output_steps=[[5, -1]]), f"{MODEL}.output_steps[0][1]", "from 0 up",
+            id="less than nothing for answers",
+        ),
         pytest.param(ours(window=0), f"{MODEL}.window", "whole number", id="no window"),
         pytest.param(ours(window=1.5), f"{MODEL}.window", "whole number", id="half a token more"),
     ],

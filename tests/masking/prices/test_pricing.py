@@ -22,6 +22,7 @@ from masking.prices import (
     Source,
     find_pricing,
     fits_window,
+    open_list,
 )
 from masking.prices.cache_rules import find_cache_rules
 from masking.prices.pricing import find_window
@@ -55,20 +56,20 @@ LONG = "gpt-4o" + "x" * 300
             AUTO, "api.openai.com", "m", (ASSUMED, "assumed", None), id="an unlisted model"
         ),
         pytest.param(
-            AUTO, "api.openai.com", "gpt-4-turbo", (ASSUMED, "assumed", None),
+            AUTO, "api.openai.com", "gpt-4-turbo", (ASSUMED, "assumed", 10),
             id="a listed model without a price of cached tokens",
         ),
         pytest.param(AUTO, "api.openai.com", None, (ASSUMED, "assumed", None), id="no model"),
         pytest.param(AUTO, "api.openai.com", "", (ASSUMED, "assumed", None), id="an empty model"),
         pytest.param(
-            AUTO, "", "gpt-4o", ((0.5, 1), "assumed", None), id="an empty host is none known"
+            AUTO, "", "gpt-4o", ((0.5, 1), "assumed", 2.5), id="an empty host is none known"
         ),
         pytest.param(
             AUTO, None, "claude-sonnet-4-20250514", ((0.1, 1.25), "price list", 3),
             id="no host: at the maker's",
         ),
         pytest.param(
-            AUTO, None, "gpt-5-high", ((0.1, 1), "assumed", None), id="no host, a name like another"
+            AUTO, None, "gpt-5-high", ((0.1, 1), "assumed", 1.25), id="no host, a name like another"
         ),
         pytest.param(AUTO, None, "m", (ASSUMED, "assumed", None), id="no host, nobody's model"),
         pytest.param(AUTO, None, None, (ASSUMED, "assumed", None), id="neither"),
@@ -101,12 +102,12 @@ OWN = PriceSettings(
     ("host", "model", "expected"),
     [
         pytest.param("a.corp.EXAMPLE", "claude-x", ((0.2, 1.5), "config", None), id="both fit"),
-        pytest.param("a.corp.example", "gpt-4o", ((0.5, 1), "assumed", None), id="another model"),
+        pytest.param("a.corp.example", "gpt-4o", ((0.5, 1), "assumed", 2.5), id="another model"),
         pytest.param("corp.example", "claude-x", (ASSUMED, "assumed", None), id="another host"),
         pytest.param(*OPEN_AI, ((0.3, 1), "config", 7), id="dollars of one's own"),
         pytest.param("x", "local-m", (PLAIN, "config", None), id="the first that fits"),
         pytest.param(None, "local-m", (PLAIN, "config", None), id="any host, none known"),
-        pytest.param("FREE.example.", "gpt-4o", (PLAIN, "config", None), id="uncached"),
+        pytest.param("FREE.example.", "gpt-4o", (PLAIN, "config", 2.5), id="uncached"),
         pytest.param("gpu.lan", "m", (PLAIN, "config", None), id="uncached, by a pattern"),
     ],
 )
@@ -168,7 +169,12 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
 ) -> None:
     pricing = find_pricing(AUTO, "llm.corp.example", model)
     assert expected == (pricing.entry and pricing.entry.model)
-    assert ("assumed", None, ()) == (pricing.source, pricing.dollars_per_million, pricing.steps)
+    assert "assumed" == pricing.source
+    maker = open_list("").find_maker(expected or model)  # of the very name, or under that
+    assert pricing.dollars_per_million == (maker and maker.dollars_per_million)
+    assert pricing.borrowed_from == (maker and maker.seller)
+    assert pricing.steps == (maker.steps if maker else ())
+    assert not price_boundary(pricing).steps
     assert pricing.ratios == (pricing.entry.ratios if pricing.entry else ASSUMED)
 
 
@@ -309,15 +315,45 @@ def test_a_cache_that_forgets_changes_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
+    ("host", "model", "expected"),
     [
-        pytest.param("api.openai.com", 0.0025, id="a price that is known"),
-        pytest.param("localhost", None, id="one that is assumed"),
+        pytest.param(*OPEN_AI, (2.5, None, 10.0), id="the host's own"),
+        pytest.param("localhost", "gpt-4o", (2.5, "OpenAI", 10.0), id="the maker's"),
+        pytest.param("api.openai.com", "gpt-4-turbo", (10.0, "OpenAI", 30.0), id="no ratios"),
+        pytest.param("localhost", "gpt-4-turbo", (10.0, "OpenAI", 30.0), id="the maker has none"),
+        pytest.param("localhost", "m", (None, None, None), id="nobody's model"),
+        pytest.param("own.example", "gpt-4o", (2.5, "OpenAI", 10.0), id="ratios of one's own"),
+        pytest.param("dear.example", "gpt-4o", (7.0, None, None), id="dollars of one's own"),
+        pytest.param("free.example", "gpt-4o", (0.0, None, None), id="nothing is charged"),
     ],
 )
-def test_dollars_are_never_made_up(host: str, expected: float | None) -> None:
-    dollars = find_pricing(AUTO, host, "gpt-4o").in_dollars(1_000)
-    assert dollars == (None if expected is None else pytest.approx(expected))
+def test_dollars_are_the_hosts_or_borrowed_from_the_models_maker_and_never_made_up(
+    host: str, model: str, expected: tuple[float | None, str | None, float | None]
+) -> None:
+    own = PriceSettings(
+        own=(
+            OwnPrice(host="own.example", read=0.5, write=1.0),
+            OwnPrice(host="dear.example", read=0.5, write=1.0, dollars_per_million=7.0),
+            OwnPrice(host="free.example", read=1.0, write=1.0, dollars_per_million=0.0),
+        )
+    )
+    pricing = find_pricing(own, host, model)
+    plain, _, answers = expected
+    assert expected == (
+        pricing.dollars_per_million,
+        pricing.borrowed_from,
+        pricing.answer_dollars_per_million,
+    )
+    assert pricing.in_dollars(1_000) == (None if plain is None else pytest.approx(plain / 1_000))
+    answer = pricing.price_answer(1_000, 10_000)
+    assert answer == (None if answers is None else pytest.approx(answers / 1_000))
+
+
+def test_an_answer_to_a_long_prompt_costs_as_much_more_as_the_list_says() -> None:
+    pricing = find_pricing(AUTO, "api.anthropic.com", "claude-sonnet-4-5")
+    answers = [pricing.price_answer(1_000_000, prompt) for prompt in (200_000, 200_001)]
+    assert [15.0, 22.5] == answers
+    assert [1.0, 2.0] == [pricing.factor_at(prompt) for prompt in (200_000, 200_001)]
 
 
 def test_another_list_takes_the_place_of_the_shipped_one(tmp_path: Path) -> None:
@@ -370,7 +406,11 @@ def test_whatever_a_host_and_a_model_are_called_there_is_a_price(
 ) -> None:
     pricing = find_pricing(settings, host, model)
     assert pricing.source == "config" or pricing.read <= pricing.write
-    assert (pricing.source == "assumed") <= (pricing.dollars_per_million is None)
+    is_borrowed = pricing.borrowed_from is not None
+    assert is_borrowed <= (pricing.dollars_per_million is not None)
+    if pricing.dollars_per_million is not None:
+        assert (pricing.source == "assumed") <= is_borrowed
+    assert (pricing.source == "price list") <= (not is_borrowed)
 
 
 # How many tokens a model takes, and whether a prompt fits.
