@@ -18,6 +18,7 @@ from addon.proxy.server import running_proxy
 from addon.replay.logs.codex import CODEX
 from addon.replay.logs.gemini_cli import GEMINI_CLI
 from addon.replay.logs.log import LoggedRequest, LogKind
+from addon.replay.logs.qwen_code import QWEN_CODE
 from tests.live.harness import SECONDS
 from tests.provider.provider import HOST, Provider
 from tests.provider.script import Call, Received, Reply, call
@@ -171,4 +172,19 @@ def test_a_log_of_gemini_cli_has_all_that_was_sent(tmp_path: Path) -> None:
     assert 2 * TURNS == len(found) == len({request.key for request in found})
     expected = [without(each.request["contents"], ["thoughtSignature"]) for each in answered]
     assert expected == [sent_items(request, "thoughtSignature") for request in found]
+    assert all(request.usage is not None for request in found)
+
+
+def test_a_log_of_qwen_code_has_all_that_was_sent(tmp_path: Path) -> None:
+    def work(_: Workspace, start: Work) -> None:
+        command = CLIENTS["qwen-code"].command
+        start((*command[:-1], "The first task."))
+        start((*command[:-1], "The second task.", "--continue"))
+
+    received = play("qwen-code", tmp_path, work)
+    found = sorted(read_all(QWEN_CODE, Workspace(tmp_path).home), key=lambda each: each.when)
+    assert 2 * TURNS == len(received) == len(found) == len({request.key for request in found})
+    # The system prompt, and what sets up the context, are in no log.
+    expected = [without(each.request["messages"][3:], ["cache_control"]) for each in received]
+    assert expected == [sent_items(request) for request in found]
     assert all(request.usage is not None for request in found)
