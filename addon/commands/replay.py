@@ -457,6 +457,8 @@ def _write_report(
     )
     logs = None
     if replay.found:
+        if not replay.conversations:
+            raise ValueError(f"{path}: nothing to draw: no session says what masking would save")
         replay.keep_most_expensive()
         logs = describe_section(replay.answer, account)
     page = render_report(replay.conversations, replay.charts, origin, logs)
