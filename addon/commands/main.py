@@ -1,6 +1,7 @@
 """`obsmask`: the command line."""
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        # What is loaded stays. The collector would look for garbage in it, several times.
+        gc.disable()
         found: click.Command = import_module(f"addon.commands.{cmd_name.replace('-', '_')}").command
+        gc.enable()
         return found
 
     def resolve_command(

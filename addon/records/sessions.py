@@ -203,7 +203,8 @@ class _Open:
         """Return what it came to so far."""
         tally, latest = self._tally, self._latest
         is_observed = tally.requests["observed"] == tally.count
-        bills = tally.observed if is_observed and tally.observed else tally
+        as_if = tally.observed if is_observed and tally.observed else tally
+        bills = as_if.bills
         return Session(
             session=self._session,
             writer=self._writer,
@@ -230,8 +231,8 @@ class _Open:
             tokens=_round(bills.tokens, 0),
             dollars=_round(bills.dollars, 6),
             borrowed=tuple(seller for seller, _ in bills.borrowed.most_common(3)),
-            answer_dollars=round(tally.answer_dollars, 6),
-            why=None if bills.changed else why_nothing_masked(tally).explain(),
+            answer_dollars=round(bills.answer_dollars, 6),
+            why=None if as_if.changed else why_nothing_masked(tally).explain(),
         )
 
 

@@ -125,7 +125,7 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
     for at, fields in enumerate(session(20), 1):
         server.add(record(**fields))
         if at in (1, 20):
-            see(page, "line", f"{at} request{'s' if at > 1 else ''}, ")
+            see(page, "line", f"{at} request{'s' if at > 1 else ''}; ")
     see(page, "net", "$10.00 (12%) saved")
     see(page, "one", "In the last request: 9 masked, 10 in window.")
     see(page, "one", "Moves of the boundary")
@@ -177,7 +177,7 @@ def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
     page.goto(server.url)
     see(page, "unfit", "a conversation would no longer fit its model: 4 (pi).")
     see(page, "notes", "1 call repeated one whose result was masked.")
-    see(page, "verdict", "Cannot tell yet: 1 held-out conversation so far; it takes about")
+    see(page, "verdict", "Cannot tell yet: 0 held-out conversations so far; it takes about")
     assert ["", "", "web", ""] == page.locator("#rows td.label").all_text_contents()
     assert [] == find_violations(page)
 
