@@ -50,6 +50,9 @@ _ACCOUNTS: Mapping[Account, str] = {
 _DATE = re.compile(r"-20\d{6}$")
 """The day of a model's version, for which a narrow table has no room."""
 
+_LEAST_SESSIONS = 3
+"""Of fewer a part of many says nothing, not even how far it is off."""
+
 _MOST_MODELS = 6
 """Rows of the table by model, so that all of it fits one screen."""
 
@@ -64,11 +67,11 @@ def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
 
 
 def render_headline(answer: LogAnswer, logs: int) -> str:
-    """Return what is known after some sessions; empty if nothing is.
+    """Return what is known after some sessions; empty if that is too little.
 
     logs: how many logs there are in all.
     """
-    if not answer.sessions:
+    if answer.sessions < min(logs, _LEAST_SESSIONS):
         return ""
     return f"So far, {answer.sessions:,} of about {logs:,} sessions: {_describe(answer, logs)}"
 
@@ -123,8 +126,9 @@ def print_answer(
     side = "Interrupted after " if interrupted else ""
     requests = pluralize(answer.total.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
+    described = _describe(answer, logs if interrupted else None)
     console.print(
-        f"\n{_describe(answer, logs if interrupted else None).capitalize()}",
+        f"\n{described[0].upper()}{described[1:]}",
         style="bold",
         highlight=False,
         markup=False,
@@ -135,6 +139,8 @@ def print_answer(
         console.print(_render_groups(answer))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
+    if answer.total.requests and (answer.total.saved < 0 or answer.find_best_agent() is None):
+        print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
         console.print("\nNext: ", end="", highlight=False)

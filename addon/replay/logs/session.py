@@ -60,6 +60,9 @@ _LONG_PAUSE = 2 * 3600.0
 """Seconds, after which a session that goes on was resumed: what the log does not hold may be more
 then, or less, as after a compaction."""
 
+_STAYS_OUT = 3
+"""For so many requests a prompt has to be shorter to count as shortened."""
+
 _FORGETS = "responses"
 """The format whose provider does not bill reasoning from before the user spoke last
 (platform.openai.com/docs/guides/reasoning)."""
@@ -252,12 +255,15 @@ class LogSession:
     @cached_property
     def cost_only(self) -> CostOnly | None:
         """Why this session counts for its cost alone; None if for what masking saves, too."""
-        for before, step in pairwise(self._steps):
-            was, now = before.prompt, step.prompt
+        for number, (before, step) in enumerate(pairwise(self._steps), 1):
             goes_on = before.stretch == step.stretch and before.request.model == step.request.model
             # Where the user speaks, a provider may forget what was thought before.
             grew = step.tokens >= before.tokens and goes_on and not step.says
-            if was and now and grew and now < (1 - MOST_DIFFERENCE) * was:
+            if before.prompt is None or step.prompt is None or not grew:
+                continue
+            # One request may be off the line; what was taken out of a prompt stays out of it.
+            after = [each.prompt or 0 for each in self._steps[number : number + _STAYS_OUT]]
+            if max(after) < (1 - MOST_DIFFERENCE) * before.prompt:
                 return "shortened"
         difference = self.difference
         return "differs" if difference is not None and difference > MOST_DIFFERENCE else None
