@@ -1,73 +1,54 @@
-"""qwen-code: `~/.qwen/projects/PROJECT/chats/SESSION.jsonl`, one session a file.
+"""qwen-code: `~/.qwen/projects/PROJECT/chats/*.jsonl`, since the end of 2025.
 
-A line is an entry with a `uuid` and the `parentUuid` of the one before it. Those of type `user`,
-`assistant` and `tool_result` have a Gemini content, with `parts`; an answer has the usage that was
-reported for it. After a `chat_compression` the history begins with what that says. Entries that
-have another parent than the last one (a rewind, an edited prompt) go on from there.
-
-qwen-code speaks Chat Completions to its provider, unless a user sets another protocol. What it
-makes of its history is in packages/core/src/core/openaiContentGenerator/converter.ts of
-github.com/QwenLM/qwen-code. The first two messages of each request, which set up the context, are
-in no log; nor is the provider's address.
+A line is a record: what the user said, an answer with its usage, or the results of its calls, as
+contents of Gemini's API, although qwen-code mostly sends Chat Completions. Records form a tree by
+`parentUuid`. A compression holds all contents as they are sent from then on. What qwen-code writes
+is in packages/core/src/services/chatRecordingService.ts in github.com/QwenLM/qwen-code. It logs no
+request for a summary, and not the reminders that it puts before what the user said.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
-import orjson
-
+from addon.replay.logs.entries import (
+    BROKEN,
+    Entry,
+    decode,
+    last_name,
+    read_head,
+    read_time,
+    take_count,
+    take_object,
+    take_objects,
+    take_text,
+)
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.turns import PATHS, Call, Media, Result, Text, Thought, Turn, TurnWriter
 from masking.wire import CHAT, Usage
 
 _AGENT = "qwen-code"
 
-_Object = Mapping[str, object]
+_SIGNS = b'"parentUuid"', b'"sessionId"'
+_OWN_SIGNS = b'"parts":', b'"systemPayload"'
+"""Claude Code's records have the first two as well; of these qwen-code's alone have any."""
 
-_SIGN = re.compile(
-    rb'\A\s*\{(?=[^\n]*"uuid"\s*:)(?=[^\n]*"sessionId"\s*:)(?=[^\n]*"type"\s*:\s*"(?:user|system)")'
-    rb'(?=[^\n]*(?:"parts"\s*:\s*\[|"systemPayload"\s*:))'
-)
-"""How the first line of a session begins. claude-code's has a `content` in place of `parts`."""
-
-_SIGN_BYTES = 65_536
-
-_OF_NO_PROMPT = frozenset(
-    (
-        "ui_telemetry",
-        "attribution_snapshot",
-        "slash_command",
-        "at_command",
-        "custom_title",
-        "rewind",
-    )
-)
-"""Entries of the system's that no request has."""
-
-
-@dataclass(slots=True)
-class _Session:
-    """A file, decoded: its entries in order, and what they say of the session."""
-
-    entries: list[_Object] = field(default_factory=list)
-    name: str | None = None
-    folder: str = ""
-    unread: set[str] = field(default_factory=set)
+_KINDS = frozenset(("user", "assistant", "tool_result", "system"))
 
 
 def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    return (home / ".qwen" / "projects", home / ".qwen" / "tmp")
+    root = Path(environment.get("QWEN_HOME") or home / ".qwen")
+    return (root / "projects",)
 
 
 def _find(path: Path) -> Iterator[LogFile]:
     found = [path] if path.is_file() else _walk(path)
-    dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
-    for status, each in dated:
-        if _SIGN.match(_read_head(each)):
+    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
+        head = read_head(each)
+        if all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS):
             changed = datetime.fromtimestamp(status.st_mtime, UTC)
             yield LogFile(_AGENT, each, status.st_size, changed)
 
@@ -81,208 +62,170 @@ def _walk(folder: Path) -> list[Path]:
     ]
 
 
-def _read_head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_SIGN_BYTES)
-    except OSError:
-        return b""
-
-
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    session = _load(log.path)
-    yield LoggedConversation(
-        agent=_AGENT,
-        name=session.name or log.path.stem,
-        project=re.split(r"[/\\]", session.folder.rstrip("/\\"))[-1] or None,
-        host=None,
-        wire=CHAT,
-        requests=partial(_find_requests, session, log.copied),
-        unread=frozenset(session.unread),
-    )
-
-
-def _load(path: Path) -> _Session:
-    """Decode a file; a line that is none, or is being written, is passed over."""
-    session = _Session()
-    with path.open("rb") as file:
+    """Yield the conversation of a log, and those of its sub-agents."""
+    by_agent: dict[str, list[Entry]] = {}
+    unread = set[str]()
+    title, project = "", None
+    with log.path.open("rb") as file:
         for line in file:
             try:
-                entry = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                session.unread.add("a broken line")
+                record = decode(line)
+            except ValueError:
+                if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
+                    unread.add(BROKEN)
                 continue
-            if not isinstance(entry, dict) or not isinstance(entry.get("uuid"), str):
-                session.unread.add("a line that is no entry")
+            if record.get("type") not in _KINDS:
+                unread.add(str(record.get("type")))
                 continue
-            session.folder = _text(entry.get("cwd")) or session.folder
-            kind, payload = entry.get("subtype"), entry.get("systemPayload")
-            if kind == "custom_title" and isinstance(payload, dict):
-                session.name = _text(payload.get("customTitle")) or session.name
-            if entry.get("type") == "system" and kind != "chat_compression":
-                if kind not in _OF_NO_PROMPT:
-                    session.unread.add(str(kind))
-                # It stands between its parent and its child, and has nothing else for us.
-                entry = {"uuid": entry["uuid"], "parentUuid": entry.get("parentUuid")}
-            session.entries.append(entry)
-    return session
+            payload = take_object(record.get("systemPayload"))
+            title = take_text(payload.get("customTitle")) or title
+            project = project or last_name(record.get("cwd"))
+            by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
+    for agent, records in by_agent.items():
+        yield LoggedConversation(
+            agent=_AGENT,
+            name=(title or log.path.stem) + (f", {agent}" if agent else ""),
+            project=project,
+            host=None,  # it is in the settings
+            wire=CHAT,
+            requests=partial(_find_requests, records, log.copied),
+            path=PATHS[CHAT],
+            is_side=bool(agent) or any(record.get("isSidechain") for record in records),
+            unread=frozenset(unread),
+        )
 
 
-def _find_requests(session: _Session, copied: frozenset[str]) -> Iterator[LoggedRequest]:
-    by_id = {entry["uuid"]: entry for entry in session.entries}
-    messages: dict[int, list[_Object]] = {}
-    """By the identity of an entry: what a request has of it, the very same objects each time."""
-    items: list[_Object] = []
+def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer, with what was said on its branch before.
+
+    A session that was branched off begins with copies of another's records; they are no requests
+    of its own.
+    """
+    known = {record.get("uuid"): record for record in records}
+    turns: list[Turn] = []
+    writer = TurnWriter(CHAT)
     last: object = None
-    sent = datetime.fromtimestamp(0, UTC)
-    for entry in session.entries:
-        if entry.get("parentUuid") != last:
-            items = [
-                item for each in _find_path(entry, by_id) for item in _convert_once(each, messages)
-            ]
-        last = entry["uuid"]
-        when = _time(entry.get("timestamp"))
-        if entry.get("type") == "assistant":
-            usage, key = _read_usage(entry.get("usageMetadata")), str(entry["uuid"])
-            if usage is not None and key not in copied:
+    made: dict[object, Sequence[Turn]] = {}
+    joined: dict[tuple[Turn, ...], Turn] = {}
+    when = datetime.fromtimestamp(0, UTC)
+    for record in records:
+        if record.get("parentUuid") != last:
+            turns = [*_rebuild(record, known, made)]
+        last = record.get("uuid")
+        if record.get("type") == "assistant":
+            usage, key = _read_usage(record), take_text(last) or None
+            if "forkedFrom" not in record and key not in copied:
+                model = record.get("model")
                 yield LoggedRequest(
-                    items=tuple(items),
-                    when=sent if sent.timestamp() else when or sent,
-                    model=_text(entry.get("model")),
+                    items=writer.write(_join(turns, joined)),
+                    when=when,
+                    model=model if isinstance(model, str) else None,
                     usage=usage,
                     key=key,
                 )
-        elif when is not None and "type" in entry:
-            sent = when
-        if _is_compression(entry):
-            items = [*_convert_once(entry, messages)]
-        else:
-            items = [*items, *_convert_once(entry, messages)]
+        elif record.get("type") in ("user", "tool_result"):
+            when = read_time(record.get("timestamp")) or when
+        _append(turns, record, made)
 
 
-def _find_path(entry: _Object, by_id: Mapping[object, _Object]) -> list[_Object]:
-    """Return the entries before one, from the latest compression on."""
-    path: list[_Object] = []
-    seen = {entry["uuid"]}
-    parent = by_id.get(entry.get("parentUuid"))
-    while parent is not None and parent["uuid"] not in seen:
-        seen.add(parent["uuid"])
-        path.append(parent)
-        if _is_compression(parent):
-            break
-        parent = by_id.get(parent.get("parentUuid"))
-    return path[::-1]
+def _rebuild(
+    record: Entry, known: Mapping[object, Entry], made: dict[object, Sequence[Turn]]
+) -> list[Turn]:
+    """Return the turns before a record, following its parents."""
+    parents, seen = list[Entry](), set[object]()
+    parent = known.get(record.get("parentUuid"))
+    while parent is not None and parent.get("uuid") not in seen:
+        parents.append(parent)
+        seen.add(parent.get("uuid"))
+        parent = known.get(parent.get("parentUuid"))
+    turns: list[Turn] = []
+    for each in reversed(parents):
+        _append(turns, each, made)
+    return turns
 
 
-def _is_compression(entry: _Object) -> bool:
-    return entry.get("subtype") == "chat_compression"
+def _append(turns: list[Turn], record: Entry, made: dict[object, Sequence[Turn]]) -> None:
+    """Add what a record says; a compression takes the place of all before it."""
+    key = record.get("uuid")
+    if record.get("type") == "system":
+        contents = take_object(record.get("systemPayload")).get("compressedHistory")
+        if record.get("subtype") != "chat_compression" or not isinstance(contents, list):
+            return
+        turns.clear()
+    else:
+        contents = [record.get("message")]
+    if key not in made:
+        made[key] = [turn for each in take_objects(contents) for turn in _read_content(each)]
+    turns += made[key]
 
 
-def _convert_once(entry: _Object, known: dict[int, list[_Object]]) -> Sequence[_Object]:
-    found = known.get(id(entry))
-    if found is None:
-        contents: Sequence[object] = (entry.get("message"),)
-        if _is_compression(entry):
-            payload = entry.get("systemPayload")
-            history = payload.get("compressedHistory") if isinstance(payload, dict) else None
-            contents = history if isinstance(history, list) else ()
-        found = known[id(entry)] = [item for each in contents for item in _convert(each)]
-    return found
+def _join(turns: Sequence[Turn], joined: dict[tuple[Turn, ...], Turn]) -> Iterator[Turn]:
+    """Yield turns; what the user said several times in a row is one."""
+    for role, group in groupby(turns, key=lambda turn: turn.role):
+        own = (*group,)
+        if role != "user" or len(own) == 1:
+            yield from own
+            continue
+        if own not in joined:
+            joined[own] = Turn("user", [part for turn in own for part in turn.parts])
+        yield joined[own]
 
 
-def _convert(content: object) -> Iterator[_Object]:
-    """Yield the messages of Chat Completions that qwen-code makes of a content."""
-    if not isinstance(content, dict):
-        return
-    found = content.get("parts")
-    parts = [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
-    thoughts = [part for part in parts if part.get("thought")]
-    texts = [
-        text for part in parts if part not in thoughts and isinstance(text := part.get("text"), str)
-    ]
-    calls = [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
-    if content.get("role") == "model":
-        message: dict[str, object] = {"role": "assistant", "content": "".join(texts) or None}
-        if calls:
-            message["tool_calls"] = [
-                {
-                    "id": _text(each.get("id")) or "",
-                    "type": "function",
-                    "function": {
-                        "name": _text(each.get("name")) or "",
-                        "arguments": orjson.dumps(each.get("args") or {}).decode(),
-                    },
-                }
-                for each in calls
-            ]
-        reasoning = "".join(filter(None, (_text(part.get("text")) for part in thoughts)))
-        if reasoning:
-            message["reasoning_content"] = reasoning
-        yield message
-        return
-    for part in parts:
-        given = part.get("functionResponse")
-        if isinstance(given, dict):
-            yield {
-                "role": "tool",
-                "tool_call_id": _text(given.get("id")) or "",
-                "content": [{"type": "text", "text": _read_response(given.get("response"))}],
-            }
-    others: list[object] = [{"type": "text", "text": text} for text in texts]
-    others += filter(None, map(_convert_image, parts))
-    if others:
-        yield {"role": "user", "content": others}
+def _read_content(content: Entry) -> Iterator[Turn]:
+    """Yield the turns of one of Gemini's contents."""
+    said: list[Text | Media | Thought | Call] = []
+    results: list[Result] = []
+    for part in take_objects(content.get("parts")):
+        call, result = take_object(part.get("functionCall")), part.get("functionResponse")
+        text, inline = take_text(part.get("text")), take_object(part.get("inlineData"))
+        if isinstance(result, dict):
+            results.append(_read_result(result))
+        elif call:
+            name, asked = take_text(call.get("name")), call.get("args") or {}
+            said.append(Call(take_text(call.get("id")), name, asked))
+        elif inline:
+            said.append(Media(take_text(inline.get("mimeType")), take_text(inline.get("data"))))
+        elif text:
+            said.append(Thought(text) if part.get("thought") else Text(text))
+    if results:
+        yield Turn("tool", results)
+    if said:
+        yield Turn("assistant" if content.get("role") == "model" else "user", said)
 
 
-def _read_response(response: object) -> str:
-    """Return the text of a tool's result, as it is sent."""
-    if isinstance(response, str):
-        return response
-    if isinstance(response, dict):
-        for key in ("output", "error"):
-            if isinstance(text := response.get(key), str):
-                return text
-    return orjson.dumps(response).decode()
+def _read_result(result: Entry) -> Result:
+    response = take_object(result.get("response"))
+    output = response.get("output", response.get("error"))
+    inline = (take_object(part.get("inlineData")) for part in take_objects(result.get("parts")))
+    return Result(
+        take_text(result.get("id")),
+        take_text(result.get("name")),
+        take_text(output),
+        is_error="error" in response,
+        media=[
+            Media(take_text(each.get("mimeType")), take_text(each.get("data")))
+            for each in inline
+            if each
+        ],
+    )
 
 
-def _convert_image(part: _Object) -> _Object | None:
-    inline = part.get("inlineData")
-    if not isinstance(inline, dict) or not str(inline.get("mimeType")).startswith("image/"):
+def _read_usage(record: Entry) -> Usage | None:
+    """Return what the provider reported; qwen-code counts the reasoning among the answer."""
+    usage = take_object(record.get("usageMetadata"))
+    prompt, thoughts = (
+        take_count(usage.get(name)) for name in ("promptTokenCount", "thoughtsTokenCount")
+    )
+    if not prompt:
         return None
-    url = f"data:{inline.get('mimeType')};base64,{inline.get('data')}"
-    return {"type": "image_url", "image_url": {"url": url}}
+    return Usage(
+        prompt=prompt,
+        cached=take_count(usage.get("cachedContentTokenCount")),
+        completion=take_count(usage.get("candidatesTokenCount")),
+        reasoning=thoughts,
+    )
 
 
-def _read_usage(usage: object) -> Usage | None:
-    if not isinstance(usage, dict):
-        return None
-    counts = {
-        name: value
-        for name, key in _COUNTS.items()
-        if type(value := usage.get(key)) is int and value >= 0
-    }
-    return Usage(**counts) if counts.get("prompt") else None
-
-
-_COUNTS = {
-    "prompt": "promptTokenCount",
-    "cached": "cachedContentTokenCount",
-    "completion": "candidatesTokenCount",
-    "reasoning": "thoughtsTokenCount",
-}
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
-
-
-QWEN_CODE = LogKind(_AGENT, _find_homes, _find, _read)
+QWEN_CODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
 """The logs of qwen-code."""
