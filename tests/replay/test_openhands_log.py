@@ -11,7 +11,7 @@ import pytest
 
 from addon.replay.logs.log import LoggedConversation, LoggedRequest
 from addon.replay.logs.openhands import OPENHANDS
-from masking.wire import CHAT, Usage
+from masking.wire import CHAT, RESPONSES, Usage
 
 Event = Mapping[str, Any]
 
@@ -145,6 +145,44 @@ def test_the_actions_of_an_answer_are_one_request(tmp_path: Path) -> None:
     assert "claude-fable-5" == second.model
     assert [local(1), local(4)] == [first.when, second.when]
     assert frozenset() == conversation.unread
+
+
+def test_calls_of_the_responses_api_are_sent_as_its_items(tmp_path: Path) -> None:
+    call = {"id": "a", "responses_item_id": "fc_a", "name": "terminal", "arguments": "{}"}
+    thought = {"id": "rs_a", "summary": ["Look first."], "encrypted_content": "gAAA"}
+    asked = {
+        **action("a", "r1", "Let me see."),
+        "tool_call": {**call, "origin": "responses"},
+        "responses_reasoning_item": thought,
+    }
+    events = (*TALK[:2], asked, result("a", is_error=True), said("m", "r2", "Found."))
+    path = write(tmp_path / "c", *events, agent=[usage("r1", 100), usage("r2", 140)])
+    assert RESPONSES is read_all(path)[0].wire
+    first, second = requests_of(path)
+    said_first = {"type": "message", "role": "user"}
+    assert [{**said_first, "content": [{"type": "input_text", "text": "Find the bug."}]}] == list(
+        first.items
+    )
+    told = {"type": "function_call_output", "call_id": "a"}
+    summary = [{"type": "summary_text", "text": "Look first."}]
+    assert [
+        {"type": "reasoning", "id": "rs_a", "summary": summary, "encrypted_content": "gAAA"},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Let me see."}],
+        },
+        {
+            "type": "function_call",
+            "id": "fc_a",
+            "call_id": "a",
+            "name": "terminal",
+            "arguments": "{}",
+        },
+        {**told, "output": "[An error occurred during execution.]\n"},
+        {**told, "output": "what a printed"},
+    ] == list(second.items[1:])
+    assert first.items[0] is second.items[0]
 
 
 def test_a_command_is_sent_with_how_it_ended(tmp_path: Path) -> None:

@@ -6,14 +6,12 @@ no longer, and the summary that is sent in their place; its own request, and oth
 the conversation, are a conversation here without elements, for their cost. What is sent of events
 is in openhands-sdk/openhands/sdk/event of github.com/OpenHands/software-agent-sdk.
 
-Where OpenHands speaks the Responses API, the same messages are taken to be Chat Completions.
-
 The trajectories of versions before 1 are not read.
 """
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -32,7 +30,7 @@ from addon.replay.logs.entries import (
 )
 from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
-from masking.wire import CHAT, Usage
+from masking.wire import CHAT, RESPONSES, Usage
 
 _AGENT = "openhands"
 
@@ -134,7 +132,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         name=log.path.name,
         project=last_name(take_object(state.get("workspace")).get("working_dir")),
         host=find_host(model, llm.get("base_url")),
-        wire=CHAT,
+        wire=RESPONSES if _is_of_responses(events) else CHAT,
         requests=partial(_find_requests, events, state, log),
         unread=frozenset(unread),
     )
@@ -164,11 +162,17 @@ def _load(folder: Path) -> tuple[list[Entry], set[str]]:
     return events, unread
 
 
+def _is_of_responses(events: Iterable[Entry]) -> bool:
+    """Whether OpenHands speaks the Responses API to this model: calls say where they are from."""
+    return any(take_object(event.get("tool_call")).get("origin") == "responses" for event in events)
+
+
 def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Iterator[LoggedRequest]:
     """Yield a request for each answer: what was in view when its first event came."""
     metrics = _read_metrics(state)
     by_id = {event.get("id"): event for event in events}
     view: list[Entry] = []
+    write = _write_items if _is_of_responses(events) else _write_chat
     known: _Known = {}
     answer, last = "", None
     when: datetime | None = None
@@ -188,7 +192,7 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
             key = take_text(event.get("id"))
             if reported and key not in log.copied:
                 yield LoggedRequest(
-                    items=_write_messages(view, known),
+                    items=_write_messages(view, known, write),
                     when=when or _read_local_time(event) or log.changed,
                     model=find_model(take_text(reported.get("model"))),
                     usage=_read_usage(reported),
@@ -250,12 +254,15 @@ def _see(view: Sequence[Entry], event: Entry) -> list[Entry]:
     return kept
 
 
-_Known = dict[tuple[int, ...], tuple[Sequence[Entry], Entry]]
-"""Messages, and what events they are of, by the identity of these."""
+_Known = dict[tuple[int, ...], tuple[Sequence[Entry], Sequence[Entry]]]
+"""Events that are sent together, and what is sent of them, by the identity of the events."""
+
+_Write = Callable[[Sequence[Entry]], Sequence[Entry]]
+"""Returns what is sent of events."""
 
 
-def _write_messages(view: Sequence[Entry], known: _Known) -> tuple[Entry, ...]:
-    """Return the messages of what is in view, the very same objects each time.
+def _write_messages(view: Sequence[Entry], known: _Known, write: _Write) -> tuple[Entry, ...]:
+    """Return what is sent of what is in view, the very same objects each time.
 
     The actions of one answer are one message, and so is what users say in a row. A call and its
     result are sent only together.
@@ -275,8 +282,44 @@ def _write_messages(view: Sequence[Entry], known: _Known) -> tuple[Entry, ...]:
     for batch in batches:
         names = tuple(map(id, batch))
         if names not in known:
-            known[names] = batch, _CONVERT[str(batch[0].get("kind"))](batch)
-    return tuple(known[tuple(map(id, batch))][1] for batch in batches)
+            known[names] = batch, write(batch)
+    return tuple(item for batch in batches for item in known[tuple(map(id, batch))][1])
+
+
+def _write_chat(batch: Sequence[Entry]) -> list[Entry]:
+    return [_CONVERT[str(batch[0].get("kind"))](batch)]
+
+
+def _write_items(batch: Sequence[Entry]) -> list[Entry]:
+    """Return the items of Responses that are sent of events, an item for each part of a result.
+
+    The system prompt is in none: it is sent as instructions.
+    """
+    (message,) = _write_chat(batch)
+    role, parts = message["role"], take_objects(message.get("content"))
+    if role == "system":
+        return []
+    if role == "tool":
+        call = message["tool_call_id"]
+        texts = [take_text(part.get("text")) for part in parts]
+        return [{"type": "function_call_output", "call_id": call, "output": t} for t in texts]
+    items: list[Entry] = []
+    about = take_object(batch[0].get("llm_message")) or batch[0]
+    if reasoning := take_object(about.get("responses_reasoning_item")):
+        summary = reasoning.get("summary")
+        texts = [str(each) for each in summary] if isinstance(summary, list) else []
+        parts_of_it = [{"type": "summary_text", "text": text} for text in texts]
+        kept = {key: reasoning.get(key) for key in ("id", "encrypted_content")}
+        items.append({"type": "reasoning", "summary": parts_of_it, **kept})
+    kind = "output_text" if role == "assistant" else "input_text"
+    if content := [{"type": kind, "text": part["text"]} for part in parts if "text" in part]:
+        items.append({"type": "message", "role": role, "content": content})
+    for call in (take_object(each.get("tool_call")) for each in batch):
+        if call:
+            about = {"id": call.get("responses_item_id"), "call_id": call.get("id")}
+            said = {key: call.get(key) for key in ("name", "arguments")}
+            items.append({"type": "function_call", **about, **said})
+    return items
 
 
 def _find_speaker(event: Entry) -> str:
