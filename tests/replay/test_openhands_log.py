@@ -274,10 +274,14 @@ def test_what_is_copied_is_not_counted_again(tmp_path: Path) -> None:
 
 def test_what_is_not_understood_is_told(tmp_path: Path) -> None:
     unknown, pause = event("NewEvent", "n"), event("PauseEvent", "p")
-    path = write(tmp_path / "c", *TALK[:2], unknown, pause, agent=[])
+    odd = {**action("a", "r1"), "tool_call_id": ["a"]}
+    events = (*TALK[:2], unknown, pause, odd, said("m", "r2", "Well."))
+    path = write(tmp_path / "c", *events, agent=[usage("r2", 100)])
     (path / "events" / "event-00009-x.json").write_text('{"kind": "Mess')
     (conversation,) = read_all(path)
     assert frozenset(("NewEvent", "broken entry")) == conversation.unread
+    (request,) = conversation.requests()
+    assert HEAD == list(request.items)
 
 
 def test_conversations_are_found_by_their_state(tmp_path: Path) -> None:

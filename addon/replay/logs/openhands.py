@@ -55,6 +55,9 @@ _OF_NO_PROMPT = frozenset(
 )
 """Kinds of events that no model sees."""
 
+_NAMES = ("kind", "id", "parent_id", "tool_call_id", "llm_response_id")
+"""Keys of events whose values are texts, where there are any."""
+
 _HEADER_OF_ERRORS = "[An error occurred during execution.]\n"
 _MOST_CHARACTERS = 30_000
 """What a command printed is cut in the middle to so much."""
@@ -153,6 +156,9 @@ def _load(folder: Path) -> tuple[list[Entry], set[str]]:
         try:
             event = decode(path.read_bytes())
         except ValueError:
+            event = {}
+        names = [event.get(key) for key in _NAMES]
+        if not event or not all(isinstance(name, str | None) for name in names):
             unread.add(BROKEN)
             continue
         kind = take_text(event.get("kind"))
@@ -244,7 +250,7 @@ def _see(view: Sequence[Entry], event: Entry) -> list[Entry]:
     if event.get("kind") != "Condensation":
         return [*view, event] if event.get("kind") in _CONVERT else [*view]
     named = event.get("forgotten_event_ids")
-    forgotten = {*named} if isinstance(named, list) else set()
+    forgotten = {*filter(take_text, named)} if isinstance(named, list) else set()
     kept = [
         each for each in view if each.get("id") not in forgotten and each.get("kind") != _SUMMARY
     ]
