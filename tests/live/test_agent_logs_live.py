@@ -15,7 +15,7 @@ import pytest
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
-from addon.replay.logs.log import LogKind
+from addon.replay.logs.log import LoggedRequest, LogKind
 from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
@@ -207,7 +207,7 @@ def test_the_log_gives_the_requests_that_were_sent(case: Case, tmp_path: Path) -
 
     key = str(case.wire.list_paths[0][-1])
     sent = Counter(_render(each.request[key], case) for each in provider.requests)
-    logged = []
+    logged = list[LoggedRequest]()
     for log in case.kind.find(workspace.home):
         for conversation in case.kind.read(log):
             assert frozenset() == conversation.unread
