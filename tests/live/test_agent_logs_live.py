@@ -40,7 +40,7 @@ PI_MODELS = {
             "baseUrl": "https://api.openai.com/v1",
             "api": "openai-completions",
             "apiKey": "sk-scripted",
-            "models": [{"id": "gpt-4o", "contextWindow": 40_000, "maxTokens": 4_000}],
+            "models": [{"id": "gpt-4o", "contextWindow": 32_000, "maxTokens": 4_000}],
         },
     },
 }
