@@ -34,7 +34,7 @@ SESSIONS = """
 """
 """A session, resumed; old results are pruned at the end of the second task."""
 
-LIMIT = {"limit": {"context": 120_000, "output": 8_000}}
+LIMIT = {"limit": {"context": 160_000, "input": 150_000, "output": 8_000}}
 """The third task goes on until opencode compacts the session."""
 
 
@@ -77,8 +77,9 @@ class Recorded(NamedTuple):
 class Model:
     """Answers with parallel calls, failing ones, long results, thoughts and a sub-agent."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, wire: WireFormat) -> None:
         self.work = work
+        self.wire = wire
         self.asked = 0
         self.last: int | None = None
         """The number of the request that gets the last answer, once there was a compaction."""
@@ -107,7 +108,8 @@ class Model:
             1: Reply(content="Let me look.", calls=(_shell(turn, 1500), read, fails)),
             3: Reply(thinking="Hm.", calls=(_shell(turn, 1500),)),
             4: Reply(calls=(missing,)),
-            6: Reply(calls=nothing),
+            # What Gemini signs, opencode does not send back with a call of an unknown tool.
+            6: Reply(calls=(missing,) if self.wire is GEMINI else nothing),
         }.get(turn % 7, Reply(content="I go on.", calls=(_shell(turn, 1500),)))
 
 
@@ -141,7 +143,9 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
     (folder / "outer").mkdir()
-    with Provider(Model(workspace.work), tls_folder=folder / "tls", strict=True) as provider:
+    with Provider(
+        Model(workspace.work, case.wire), tls_folder=folder / "tls", strict=True
+    ) as provider:
         behind = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
@@ -169,8 +173,8 @@ def test_the_log_gives_the_requests_that_were_sent(recorded: Recorded) -> None:
     read = Counter(_render(each.items) for each in logged if each.items)
     assert Counter() == read - sent
     assert Counter() == sent - read
-    assert read.total() > 70
-    assert [1] == [len(summaries)], "it was compacted once"
+    assert read.total() > 100
+    assert summaries, "it was compacted"
     assert any(CLEARED in text for text in read), "it was pruned"
 
 
