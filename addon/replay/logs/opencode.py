@@ -17,10 +17,8 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -38,7 +36,20 @@ from addon.replay.logs.entries import (
     write_json,
 )
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
-from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, Usage, WireFormat
+from addon.replay.logs.turns import (
+    PATHS,
+    PROVIDERS,
+    UNKNOWN,
+    Call,
+    Media,
+    Provider,
+    Result,
+    Text,
+    Thought,
+    Turn,
+    TurnWriter,
+)
+from masking.wire import GEMINI, MESSAGES, RESPONSES, Usage, WireFormat
 
 _AGENT = "opencode"
 
@@ -58,35 +69,17 @@ _MESSAGE_BYTES = 10_000
 """About how much a message takes with its parts, which lie in files of their own."""
 
 
-class _Provider(NamedTuple):
-    """A provider of opencode's: its host, and the format in which it is spoken to."""
-
-    host: str | None
-    wire: WireFormat = CHAT
-
-
-_PROVIDERS = {
-    "anthropic": _Provider("api.anthropic.com", MESSAGES),
-    "openai": _Provider("api.openai.com", RESPONSES),
-    "google": _Provider("generativelanguage.googleapis.com", GEMINI),
-    "google-vertex": _Provider("aiplatform.googleapis.com", GEMINI),
-    "google-vertex-anthropic": _Provider("aiplatform.googleapis.com", MESSAGES),
-    "azure": _Provider(None, RESPONSES),
-    "xai": _Provider("api.x.ai", RESPONSES),
-    "minimax": _Provider("api.minimax.io", MESSAGES),
-    "kimi-for-coding": _Provider("api.kimi.com", MESSAGES),
-    "opencode": _Provider("opencode.ai"),
-    "github-copilot": _Provider("api.githubcopilot.com"),
-    "openrouter": _Provider("openrouter.ai"),
-    "deepseek": _Provider("api.deepseek.com"),
-    "moonshotai": _Provider("api.moonshot.ai"),
-    "zai": _Provider("api.z.ai"),
-    "zai-coding-plan": _Provider("api.z.ai"),
-    "groq": _Provider("api.groq.com"),
-    "mistral": _Provider("api.mistral.ai"),
-    "cerebras": _Provider("api.cerebras.ai"),
-    "togetherai": _Provider("api.together.xyz"),
-    "fireworks-ai": _Provider("api.fireworks.ai"),
+_PROVIDERS = PROVIDERS | {
+    "google-vertex": Provider("aiplatform.googleapis.com", GEMINI),
+    "google-vertex-anthropic": Provider("aiplatform.googleapis.com", MESSAGES),
+    "azure": Provider(None, RESPONSES),
+    "xai": Provider("api.x.ai", RESPONSES),
+    "minimax": Provider("api.minimax.io", MESSAGES),
+    "kimi-for-coding": Provider("api.kimi.com", MESSAGES),
+    "opencode": Provider("opencode.ai"),
+    "zai-coding-plan": Provider("api.z.ai"),
+    "togetherai": Provider("api.together.xyz"),
+    "fireworks-ai": Provider("api.fireworks.ai"),
 }
 """The providers whose host or format is known, by opencode's names (https://models.dev)."""
 
@@ -98,13 +91,6 @@ _BY_MODEL = (
     ("amazon-bedrock", re.compile("claude"), MESSAGES),
 )
 """Providers that speak other formats for some models."""
-
-_PATHS = {
-    CHAT: "/v1/chat/completions",
-    MESSAGES: "/v1/messages",
-    RESPONSES: "/v1/responses",
-    GEMINI: "/v1beta/models/{model}:streamGenerateContent",
-}
 
 
 # Finding sessions
@@ -349,7 +335,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     session = _load(log)
     about = session.about
     title = str(about.get("title") or about.get("id") or log.session)
-    made: dict[_Provider, None] = {}
+    made: dict[Provider, None] = {}
     summaries = []
     for message in session.messages:
         if not message.is_user and _count_requests(message):
@@ -365,7 +351,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             host=provider.host,
             wire=provider.wire,
             requests=partial(_find_requests, session.messages, provider, log.copied),
-            path=_PATHS[provider.wire],
+            path=PATHS[provider.wire],
             is_side=bool(about.get("parentID")),
             unread=session.unread,
         )
@@ -378,14 +364,14 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             host=provider.host,
             wire=provider.wire,
             requests=partial(_find_summary, message, log.copied),
-            path=_PATHS[provider.wire],
+            path=PATHS[provider.wire],
             is_side=True,
         )
 
 
-def _find_provider(info: Entry) -> _Provider:
+def _find_provider(info: Entry) -> Provider:
     name, model = take_text(info.get("providerID")), take_text(info.get("modelID"))
-    provider = _PROVIDERS.get(name, _Provider(None))
+    provider = _PROVIDERS.get(name, UNKNOWN)
     for seller, pattern, wire in _BY_MODEL:
         if seller == name and pattern.search(model):
             return provider._replace(wire=wire)
@@ -406,12 +392,12 @@ def _find_summary(message: _Message, copied: frozenset[str]) -> Iterator[LoggedR
 
 
 def _find_requests(
-    messages: Sequence[_Message], provider: _Provider, copied: frozenset[str]
+    messages: Sequence[_Message], provider: Provider, copied: frozenset[str]
 ) -> Iterator[LoggedRequest]:
     """Yield the requests of a session to a provider, each with what was sent."""
     before: list[_Message] = []
     shown: list[_Message] = []
-    writer = _Writer(provider.wire)
+    history = _History(provider.wire)
     for message in messages:
         if not message.is_user and message.info.get("summary"):
             before.append(message)
@@ -424,7 +410,7 @@ def _find_requests(
         for step in range(_count_requests(message) if is_asked else 0):
             own = message._replace(parts=[part for each in steps[:step] for part in each])
             when = max([message.created, *map(_find_end, own.parts)])
-            items = writer.write([*shown, own], when, message.info)
+            items = history.write([*shown, own], when, message.info)
             request = _make_request(message, step, items, when)
             if request.key not in copied:
                 yield request
@@ -508,42 +494,20 @@ def _split(parts: Sequence[Entry]) -> list[list[Entry]]:
 # What is sent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
-    """What one side says at once: the user, the model, or the tools that it called."""
-
-    role: str
-    parts: Sequence[Entry]
-
-
-class _Writer:
-    """Writes messages as the elements of a request; what is as before is the same object."""
+class _History:
+    """Turns messages into the elements of a request; what is as before is the same object."""
 
     def __init__(self, wire: WireFormat) -> None:
-        self._wire = wire
-        self._turns: dict[object, Sequence[_Turn]] = {}
-        self._written: dict[tuple[_Turn, ...], Sequence[Entry]] = {}
+        self._writer = TurnWriter(wire)
+        self._turns: dict[object, Sequence[Turn]] = {}
 
     def write(self, messages: Sequence[_Message], when: float, info: Entry) -> tuple[Entry, ...]:
         """Return the elements of a request, sent then to the model that answered so."""
-        turns = [turn for message in messages for turn in self._take_turns(message, when, info)]
-        items: list[Entry] = []
-        for group in self._join(turns):
-            written = self._written.get(group)
-            if written is None:
-                written = self._written[group] = [*_WRITERS[self._wire](group)]
-            items += written
-        return tuple(items)
+        return self._writer.write(
+            turn for message in messages for turn in self._take_turns(message, when, info)
+        )
 
-    def _join(self, turns: Iterable[_Turn]) -> Iterator[tuple[_Turn, ...]]:
-        """Yield the turns that are one element: Anthropic's are a side's, all others one each."""
-        if self._wire is MESSAGES:
-            for _, group in groupby(turns, key=lambda turn: turn.role == "assistant"):
-                yield (*group,)
-        else:
-            yield from ((turn,) for turn in turns)
-
-    def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[_Turn]:
+    def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[Turn]:
         cleared = tuple(
             at for at, part in enumerate(message.parts) if 0 < _find_clearing(part) <= when
         )
@@ -576,23 +540,21 @@ def _clear(part: Entry) -> Entry:
     }
 
 
-def _say_user(parts: Iterable[Entry]) -> Iterator[_Turn]:
-    said: list[Entry] = []
+def _say_user(parts: Iterable[Entry]) -> Iterator[Turn]:
+    said: list[Text | Media] = []
     for part in parts:
         kind = part.get("type")
         if kind == "text" and not part.get("ignored") and part.get("text"):
-            said.append({"type": "text", "text": part["text"]})
+            said.append(Text(take_text(part["text"])))
         elif kind == "file" and part.get("mime") not in ("text/plain", "application/x-directory"):
-            said.append(part)
+            said += _find_media([part])
         elif kind in ("compaction", "subtask"):
-            said.append(
-                {"type": "text", "text": _ASKS_SUMMARY if kind == "compaction" else _RAN_TOOL}
-            )
+            said.append(Text(_ASKS_SUMMARY if kind == "compaction" else _RAN_TOOL))
     if said:
-        yield _Turn("user", said)
+        yield Turn("user", said)
 
 
-def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Iterator[_Turn]:
+def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
     """Yield the turns of an answer: in each step what the model said, and what its tools did.
 
     is_own: whether the model that is asked now has said it; others do not get its reasoning back
@@ -603,254 +565,79 @@ def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Itera
     if message.info.get("error") and not (error == "MessageAbortedError" and has_words):
         return
     for step in _split(parts):
-        said = [
-            {**part, "metadata": take_object(part.get("metadata")) if is_own else {}}
-            for part in step
-            if part.get("type") == "tool"
-            or (part.get("type") in ("text", "reasoning") and "text" in part)
-        ]
-        calls = [part for part in said if part["type"] == "tool"]
+        said: list[Text | Thought | Call] = []
+        results: list[Result] = []
+        for part in step:
+            kind, text = part.get("type"), take_text(part.get("text"))
+            if kind == "tool":
+                said.append(_read_call(part, is_own))
+                results.append(_read_result(part))
+            elif kind == "text":
+                said.append(Text(text))
+            elif kind == "reasoning":
+                said.append(_read_thought(text, part, is_own))
         if said:
-            yield _Turn("assistant", said)
-        if calls:
-            yield _Turn("tool", calls)
+            yield Turn("assistant", said)
+        if results:
+            yield Turn("tool", results)
 
 
-def _find_result(call: Entry) -> tuple[str, bool]:
-    """Return the text that the model gets of a call, and whether it tells of an error."""
-    state = take_object(call.get("state"))
-    status = state.get("status")
-    if status == "completed":
-        return take_text(state.get("output")), False
-    if status != "error":
-        return _INTERRUPTED, True
+def _read_metadata(part: Entry, name: str) -> Entry:
+    """Return what the AI SDK keeps with a part for a provider."""
+    return take_object(take_object(part.get("metadata")).get(name))
+
+
+def _read_thought(text: str, part: Entry, is_own: bool) -> Thought:
+    if not is_own:
+        return Thought(text)
+    anthropic, openai, google = (
+        _read_metadata(part, name) for name in ("anthropic", "openai", "google")
+    )
+    redacted = take_text(anthropic.get("redactedData"))
+    signature = (
+        redacted
+        or take_text(anthropic.get("signature"))
+        or take_text(openai.get("reasoningEncryptedContent"))
+        or take_text(google.get("thoughtSignature"))
+    )
+    item = take_text(openai.get("itemId"))
+    return Thought(text, signature or None, item or None, bool(redacted))
+
+
+def _read_call(part: Entry, is_own: bool) -> Call:
+    signature = take_text(_read_metadata(part, "google").get("thoughtSignature"))
+    asked = take_object(part.get("state")).get("input") or {}
+    name = take_text(part.get("tool"))
+    return Call(_clean(part), name, asked, signature or None if is_own else None)
+
+
+def _read_result(part: Entry) -> Result:
+    state, name = take_object(part.get("state")), take_text(part.get("tool"))
+    if state.get("status") == "completed":
+        media = _find_media(take_objects(state.get("attachments")))
+        return Result(_clean(part), name, take_text(state.get("output")), media=media)
+    if state.get("status") != "error":
+        return Result(_clean(part), name, _INTERRUPTED, is_error=True)
     more = take_object(state.get("metadata"))
     output = more.get("output") if more.get("interrupted") is True else None
-    return (output, False) if isinstance(output, str) else (take_text(state.get("error")), True)
+    if isinstance(output, str):
+        return Result(_clean(part), name, output)
+    return Result(_clean(part), name, take_text(state.get("error")), is_error=True)
 
 
-def _find_media(parts: Iterable[Entry]) -> list[tuple[str, str]]:
-    """Return the kind and the base64 text of each image or document."""
+def _find_media(parts: Iterable[Entry]) -> list[Media]:
+    """Return the images and documents that stand in a log themselves."""
     media = []
     for part in parts:
         head, _, data = take_text(part.get("url")).partition(",")
         if head.startswith("data:") and data:
-            media.append((take_text(part.get("mime")), data))
+            media.append(Media(take_text(part.get("mime")), data))
     return media
 
 
-def _list_attachments(call: Entry) -> list[Entry]:
-    return take_objects(take_object(call.get("state")).get("attachments"))
-
-
-def _get_input(call: Entry) -> object:
-    return take_object(call.get("state")).get("input") or {}
-
-
-# The formats, as the AI SDK writes them
-
-
-def _write_chat(turns: Sequence[_Turn]) -> Iterator[Entry]:
-    for turn in turns:
-        texts = [take_text(part.get("text")) for part in turn.parts if part["type"] == "text"]
-        if turn.role == "user":
-            media = _find_media(turn.parts)
-            blocks: list[Entry] = [{"type": "text", "text": text} for text in texts]
-            blocks += [
-                {"type": "image_url", "image_url": {"url": f"data:{mime};base64,{data}"}}
-                for mime, data in media
-            ]
-            alone = len(blocks) == 1 and not media
-            yield {"role": "user", "content": texts[0] if alone else blocks}
-        elif turn.role == "assistant":
-            thoughts = [
-                take_text(part.get("text")) for part in turn.parts if part["type"] == "reasoning"
-            ]
-            calls = [
-                {
-                    "id": call.get("callID"),
-                    "type": "function",
-                    "function": {
-                        "name": call.get("tool"),
-                        "arguments": write_json(_get_input(call)),
-                    },
-                }
-                for call in turn.parts
-                if call["type"] == "tool"
-            ]
-            yield {
-                "role": "assistant",
-                "content": "".join(texts),
-                **({"reasoning_content": "".join(thoughts)} if any(thoughts) else {}),
-                **({"tool_calls": calls} if calls else {}),
-            }
-        else:
-            for call in turn.parts:
-                text, _ = _find_result(call)
-                yield {"role": "tool", "tool_call_id": call.get("callID"), "content": text}
-            images = _find_media(each for call in turn.parts for each in _list_attachments(call))
-            if images:
-                yield {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "Attached image(s) from tool result:"},
-                        *(
-                            {
-                                "type": "image_url",
-                                "image_url": {"url": f"data:{mime};base64,{data}"},
-                            }
-                            for mime, data in images
-                        ),
-                    ],
-                }
-
-
-def _write_messages(turns: Sequence[_Turn]) -> Iterator[Entry]:
-    blocks: list[Entry] = []
-    for turn in turns:
-        for part in turn.parts:
-            kind, own = (
-                part["type"],
-                take_object(take_object(part.get("metadata")).get("anthropic")),
-            )
-            if turn.role == "tool":
-                text, is_error = _find_result(part)
-                media = _find_media(_list_attachments(part))
-                content: object = text
-                if media:
-                    content = [{"type": "text", "text": text}, *map(_write_source, media)]
-                blocks.append(
-                    {
-                        "type": "tool_result",
-                        "tool_use_id": _clean(part),
-                        "content": content,
-                        **({"is_error": True} if is_error else {}),
-                    }
-                )
-            elif kind == "text" and part.get("text"):
-                blocks.append({"type": "text", "text": part["text"]})
-            elif kind == "reasoning" and own.get("signature"):
-                text, signature = part.get("text"), own["signature"]
-                blocks.append({"type": "thinking", "thinking": text, "signature": signature})
-            elif kind == "reasoning" and own.get("redactedData"):
-                blocks.append({"type": "redacted_thinking", "data": own["redactedData"]})
-            elif kind == "tool":
-                name, asked = part.get("tool"), _get_input(part)
-                blocks.append(
-                    {"type": "tool_use", "id": _clean(part), "name": name, "input": asked}
-                )
-            elif kind == "file":
-                blocks += map(_write_source, _find_media([part]))
-    role = "assistant" if turns[0].role == "assistant" else "user"
-    if blocks:
-        yield {"role": role, "content": blocks}
-
-
 def _clean(call: Entry) -> str:
-    """Return the id of a call as opencode writes it for Claude."""
+    """Return the id of a call without the signs that some providers refuse."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", take_text(call.get("callID")))
-
-
-def _write_source(media: tuple[str, str]) -> Entry:
-    mime, data = media
-    kind = "image" if mime.startswith("image/") else "document"
-    return {"type": kind, "source": {"type": "base64", "media_type": mime, "data": data}}
-
-
-def _write_responses(turns: Sequence[_Turn]) -> Iterator[Entry]:
-    for turn in turns:
-        if turn.role == "user":
-            blocks: list[Entry] = [
-                {"type": "input_text", "text": part["text"]}
-                for part in turn.parts
-                if part["type"] == "text"
-            ]
-            blocks += [
-                {"type": "input_image", "image_url": f"data:{mime};base64,{data}"}
-                for mime, data in _find_media(turn.parts)
-            ]
-            yield {"role": "user", "content": blocks}
-            continue
-        thoughts: dict[object, dict[str, object]] = {}
-        for part in turn.parts:
-            kind, own = part["type"], take_object(take_object(part.get("metadata")).get("openai"))
-            if turn.role == "tool":
-                media = _find_media(_list_attachments(part))
-                text, _ = _find_result(part)
-                output: object = text
-                if media:
-                    output = [
-                        {"type": "input_text", "text": text},
-                        *(
-                            {"type": "input_image", "image_url": f"data:{mime};base64,{data}"}
-                            for mime, data in media
-                        ),
-                    ]
-                yield {
-                    "type": "function_call_output",
-                    "call_id": part.get("callID"),
-                    "output": output,
-                }
-            elif kind == "text":
-                block = {"type": "output_text", "text": part.get("text")}
-                yield {"role": "assistant", "content": [block]}
-            elif kind == "tool":
-                yield {
-                    "type": "function_call",
-                    "call_id": part.get("callID"),
-                    "name": part.get("tool"),
-                    "arguments": write_json(_get_input(part)),
-                }
-            elif own.get("reasoningEncryptedContent"):
-                # The summaries of one item are parts of their own.
-                texts = [{"type": "summary_text", "text": part["text"]}] if part.get("text") else []
-                known = thoughts.get(own.get("itemId"))
-                if known is not None and isinstance(summary := known["summary"], list):
-                    summary += texts
-                    continue
-                thoughts[own.get("itemId")] = item = {
-                    "type": "reasoning",
-                    "encrypted_content": own["reasoningEncryptedContent"],
-                    "summary": texts,
-                }
-                yield item
-
-
-def _write_gemini(turns: Sequence[_Turn]) -> Iterator[Entry]:
-    for turn in turns:
-        parts: list[Entry] = []
-        for part in turn.parts:
-            own = take_object(take_object(part.get("metadata")).get("google"))
-            sign = own.get("thoughtSignature")
-            signed = {"thoughtSignature": sign} if sign else {}
-            if turn.role == "tool":
-                name, (text, _) = part.get("tool"), _find_result(part)
-                answer = {"name": name, "response": {"name": name, "content": text}}
-                parts.append({"functionResponse": answer})
-                parts += map(_write_inline, _find_media(_list_attachments(part)))
-            elif part["type"] == "tool":
-                asked = {"name": part.get("tool"), "args": _get_input(part)}
-                parts.append({"functionCall": asked, **signed})
-            elif part["type"] == "file":
-                parts += map(_write_inline, _find_media([part]))
-            elif part.get("text"):
-                thought = {"thought": True} if part["type"] == "reasoning" else {}
-                parts.append({"text": part["text"], **thought, **signed})
-        if parts:
-            yield {"role": "model" if turn.role == "assistant" else "user", "parts": parts}
-
-
-def _write_inline(media: tuple[str, str]) -> Entry:
-    mime, data = media
-    return {"inlineData": {"mimeType": mime, "data": data}}
-
-
-_WRITERS = {
-    CHAT: _write_chat,
-    MESSAGES: _write_messages,
-    RESPONSES: _write_responses,
-    GEMINI: _write_gemini,
-}
 
 
 OPENCODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
