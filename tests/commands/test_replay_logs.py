@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from addon.commands.main import main
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
@@ -21,6 +22,7 @@ from masking.accounting import Bill
 from tests.support.made_logs import MadeSession, write_claude_code
 from tests.support.places import ROOT
 from tests.support.sessions import CHATS
+from tests.support.terminals import terminal
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -205,9 +207,17 @@ def test_a_model_without_a_price_stands_apart(
 
 
 def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(home, MadeSession(turns=40, began=NOW - DAY, result=2_000))
+    """A session that counts for its cost alone is as good as none."""
+    _, odd = keep(
+        home,
+        MadeSession(turns=40, began=NOW - DAY, result=2_000),
+        MadeSession(turns=30, began=NOW - DAY, result=2_000, seed=2),
+    )
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
     assert main(["tune", "--processes", "1"]) == 0
-    assert "obsmask config set" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "obsmask config set" in said
+    assert "settings on 41 requests of" in said
 
 
 def test_a_report_shows_logs(
@@ -298,3 +308,45 @@ def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> Non
     assert errors[3] > errors[10] > errors[30] > errors[39] == 0.0
     # 20 of 40, half of them at 20% and half at 40%: 2 x sqrt(.5 x .1^2 / 19 x 20 / 20)
     assert pytest.approx(2 * (0.5 * 0.01 / 19) ** 0.5, rel=1e-6) == errors[19]
+
+
+# What it looks like
+
+
+def test_all_that_is_said_fits_a_screen_of_80_by_24(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything that may be said: many models, one without a price, some for the cost."""
+    models = (
+        *("claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101", "nobodys-model"),
+        *("claude-haiku-4-5-20251001", "claude-sonnet-4-20250514"),
+    )
+    turns = (5, 20, 60, 60, 110)
+    keep(
+        home,
+        *(
+            MadeSession(turns=count, model=model, seed=number, began=NOW - DAY)
+            for number, (model, count) in enumerate(zip(models, turns, strict=True))
+        ),
+    )
+    [odd] = keep(home, MadeSession(turns=40, seed=20, began=NOW - DAY))
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("addon.commands.replay.open_console", lambda: Console(width=80))
+    assert main(["replay"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 22  # with what was found before it, and the shell's next line
+    assert max(map(len, lines)) <= 80
+    assert "Not in dollars" in "".join(lines)
+    assert "counted for the cost alone" in "".join(lines)
+
+
+def test_a_terminal_shows_what_was_found_and_how_far_it_is(home: Path) -> None:
+    keep(home, *(MadeSession(turns=40, seed=n, began=NOW - DAY) for n in range(6)))
+    command = (sys.executable, "-m", "addon.commands.main", "replay", "--processes", "2")
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    with terminal(*command, env=env) as shown:
+        shown.wait_for("claude-code: 6 logs in ~/.claude/projects")
+        shown.wait_for(" sessions, ")  # the bar
+        shown.wait_for("6 sessions since")
+        assert shown.wait() == 0
