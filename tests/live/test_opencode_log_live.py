@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from addon.replay.logs.log import LoggedRequest
@@ -28,14 +29,20 @@ from tests.studio.scenario import write_project
 pytestmark = pytest.mark.thorough
 
 SESSIONS = """
-"$0" run -m "$1" MAINTASK
-"$0" run -m "$1" --continue "And what else?"
-"$0" run -m "$1" --continue "Or what?"
+"$0" serve --port "$2" &
+until (exec 3<> "/dev/tcp/127.0.0.1/$2") 2> /dev/null; do sleep .1; done
+say() { "$0" run --attach "http://127.0.0.1:$2" -m "$1" "${@:3}"; }
+say "$@" MAINTASK
+say "$@" --continue "And what else?"
+say "$@" --continue "Or what?"
+say "$@" --continue "Go on."
+kill %1
 """
-"""A session, resumed; old results are pruned at the end of the second task."""
+"""A session, resumed. opencode prunes what is older than two tasks, behind the last answer; so it
+has to stay."""
 
 LIMIT = {"limit": {"context": 160_000, "input": 150_000, "output": 8_000}}
-"""The third task goes on until opencode compacts the session."""
+"""The last task goes on until opencode compacts the session."""
 
 
 class Case(NamedTuple):
@@ -95,7 +102,7 @@ class Model:
             return Reply(calls=(_shell(done, 20),)) if done < 3 else Reply(content="Counted.")
         self.asked += 1
         turn = self.asked
-        if turn in (62, 66, self.last) or turn > 200:
+        if turn in (62, 66, 70, self.last) or turn > 200:
             return Reply(content="All done.", thinking="That was all.")
         if turn == 5:
             task = {"description": "Counts", "prompt": "SUBTASK", "subagent_type": "general"}
@@ -134,11 +141,18 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     client = replace(
         client,
         command=(
-            *("bash", "-c", SESSIONS, "{package}/node_modules/.bin/opencode"),
+            *("bash", "-c", SESSIONS.replace("{", "{{").replace("}", "}}")),
+            "{package}/node_modules/.bin/opencode",
             f"{case.provider}/{case.model}",
+            str(find_free_port()),
         ),
         files={".config/opencode/opencode.json": json.dumps(config)},
-        environment={**(client.environment or {}), **dict.fromkeys(keys, "sk-scripted")},
+        environment={
+            **(client.environment or {}),
+            **dict.fromkeys(keys, "sk-scripted"),
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        },
     )
     workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
