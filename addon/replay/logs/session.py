@@ -4,7 +4,6 @@ A log holds neither the system prompt nor the tool schemas, and often no reasoni
 provider counted of each request tells how many tokens these took.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +28,10 @@ from masking.history import History
 from masking.model import Edits, Path, Replacement
 from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
-from masking.wire import HeadSize, Marks, Usage
+from masking.wire import HeadSize, Marks, Usage, find_claude_binding
 
 Account = Literal["old", "new"]
 """Whether an account takes changed texts before reasoning that newer accounts refuse."""
-
-_BY_ACCOUNT = re.compile(r"(?:(?:opus|sonnet|haiku)-5[-.]5|fable-5[-.]1)(?!\d)", re.IGNORECASE)
-"""Models that bind their thinking to all that precedes it, for accounts made since 31 August 2026;
-for older ones they take changed texts (Anthropic, build-with-claude/preserved-thinking)."""
 
 CostOnly = Literal["differs", "shortened"]
 """Why nothing is said of what masking would have saved in a session.
@@ -272,8 +267,7 @@ class LogSession:
     @property
     def depends_on_account(self) -> bool:
         """Whether what may be masked depends on the account."""
-        models = {step.request.model for step in self._steps}
-        return any(_BY_ACCOUNT.search(model or "") for model in models)
+        return any(_depends_on_account(step.request.model) for step in self._steps)
 
     # As requests
 
@@ -328,9 +322,14 @@ class LogSession:
         listed = path, items, [*elements]
         request = _Rebuilt(document, wire, self.conversation.path, b"", head, history, listed)
         request.model, request.marks = model, marks
-        if model is not None and _BY_ACCOUNT.search(model):
+        if _depends_on_account(model):
             request.binding = None if self.account == "old" else "refuses"
         return index_request(request)
+
+
+def _depends_on_account(model: str | None) -> bool:
+    """Whether a model refuses changed texts before its reasoning on some accounts alone."""
+    return find_claude_binding(model) == "may_refuse"
 
 
 class _Rebuilt(Request):
