@@ -21,6 +21,7 @@ from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import pluralize
+from addon.replay.report.page import LogSection
 from masking.accounting import is_about_nothing
 from masking.errors import printable
 
@@ -49,6 +50,9 @@ _ACCOUNTS: Mapping[Account, str] = {
 _DATE = re.compile(r"-20\d{6}$")
 """The day of a model's version, for which a narrow table has no room."""
 
+_LEAST_SESSIONS = 3
+"""Of fewer a part of many says nothing, not even how far it is off."""
+
 _MOST_MODELS = 6
 """Rows of the table by model, so that all of it fits one screen."""
 
@@ -63,11 +67,11 @@ def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
 
 
 def render_headline(answer: LogAnswer, logs: int) -> str:
-    """Return what is known after some sessions; empty if nothing is.
+    """Return what is known after some sessions; empty if that is too little.
 
     logs: how many logs there are in all.
     """
-    if not answer.sessions:
+    if answer.sessions < min(logs, _LEAST_SESSIONS):
         return ""
     return f"So far, {answer.sessions:,} of about {logs:,} sessions: {_describe(answer, logs)}"
 
@@ -122,8 +126,9 @@ def print_answer(
     side = "Interrupted after " if interrupted else ""
     requests = pluralize(answer.total.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
+    described = _describe(answer, logs if interrupted else None)
     console.print(
-        f"\n{_describe(answer, logs if interrupted else None).capitalize()}",
+        f"\n{described[0].upper()}{described[1:]}",
         style="bold",
         highlight=False,
         markup=False,
@@ -134,6 +139,8 @@ def print_answer(
         console.print(_render_groups(answer))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
+    if answer.total.requests and (answer.total.saved < 0 or answer.find_best_agent() is None):
+        print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
         console.print("\nNext: ", end="", highlight=False)
@@ -158,24 +165,39 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
 def _render_groups(answer: LogAnswer) -> Table:
     """Return a row for each agent and model, then one for each length of session."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("agent and model", overflow="fold")
-    for name in ("sessions", "requests", "cost", "with masking", "saved"):
+    table.add_column(_COLUMNS[0], overflow="fold")
+    for name in _COLUMNS[1:]:
         table.add_column(name, justify="right", no_wrap=True)
+    by_model, by_length = _list_rows(answer)
+    for rows in (by_model, by_length):
+        for name, *cells in rows:
+            table.add_row(escape(printable(name)), *cells)
+        table.add_section()
+    return table
+
+
+_COLUMNS = ("agent and model", "sessions", "requests", "cost", "with masking", "saved")
+
+
+def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return a row for each agent and model, and one for each length of session."""
     rows = answer.list_models()
     shown, others = rows[:_MOST_MODELS], rows[_MOST_MODELS:]
-    for agent, model, group in shown:
-        named = _DATE.sub("", model or "no model")
-        table.add_row(escape(printable(f"{agent}, {named}")), *_render_cells(group))
+    by_model = [
+        (f"{agent}, {_DATE.sub('', model or 'no model')}", *_render_cells(group))
+        for agent, model, group in shown
+    ]
     if others:
         rest = Group()
         for _, _, group in others:
             rest.sessions += group.sessions
             rest.money += group.money
-        table.add_row(f"{len(others)} more models", *_render_cells(rest))
-    table.add_section()
-    for length, group in sorted(answer.by_length.items()):
-        table.add_row(_name_length(length), *_render_cells(group))
-    return table
+        by_model.append((f"{len(others)} more", *_render_cells(rest)))
+    by_length = [
+        (_name_length(length), *_render_cells(group))
+        for length, group in sorted(answer.by_length.items())
+    ]
+    return by_model, by_length
 
 
 def _name_length(length: int) -> str:
@@ -241,6 +263,29 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
     if answer.unread:
         kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common(3))
         yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
+
+
+# As a part of the report
+
+
+def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
+    """Return what a report says of all sessions."""
+    money, currency = answer.total, _find_currency(answer)
+    before, saved, width = _amounts(money)
+    part = f"{abs(saved) / before:.0%}" if before else "0%"
+    amount = currency.render(abs(saved))
+    title = f"You would have {'saved' if saved > 0 else 'paid'} {amount}"
+    title += f", {part}" if saved > 0 else " more"
+    if not saved or is_about_nothing(saved, width):
+        title = "You would have saved about nothing"
+    sessions = pluralize(answer.sessions, "session")
+    return LogSection(
+        title=title,
+        sentence=f"{sessions}, {pluralize(money.requests, 'request')}: {_describe(answer)}",
+        columns=_COLUMNS,
+        rows=[row for rows in _list_rows(answer) for row in rows],
+        notes=[*_list_answers(answer), *_explain(answer, account)],
+    )
 
 
 # As JSON

@@ -15,7 +15,7 @@ import pytest
 
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Bill, Session, fill_history, has_history, write_sessions
+from addon.records.sessions import Bill, Session, prepare_history, write_sessions
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
@@ -355,8 +355,7 @@ def test_a_session_is_shown_from_its_records_or_from_its_row(
     width: int,
 ) -> None:
     write_records(state / "requests.jsonl", *session(6, session="kept"))
-    assert has_history(state) is False
-    fill_history(state, state / "requests.jsonl")
+    prepare_history(state, state / "requests.jsonl")
     write_sessions(state, make_sessions(1))
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(f"{history.url}history#kept")

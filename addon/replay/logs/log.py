@@ -65,6 +65,7 @@ class LogFile(NamedTuple):
     began, changed: when its first and its latest entry were written, as cheaply as can be told
         (names, file times).
     copied: keys of the requests in it that an earlier log has already; they are not counted again.
+    session: names the session where one place, such as a database, has many; else "".
     """
 
     agent: str
@@ -72,6 +73,7 @@ class LogFile(NamedTuple):
     size: int
     changed: datetime
     copied: frozenset[str] = frozenset()
+    session: str = ""
 
 
 class LogKind(NamedTuple):

@@ -1,7 +1,7 @@
 """A conversation of a log as requests: what it costs, and what is reckoned of what it lacks."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from masking.wire import CHAT, MESSAGES, Usage, WireFormat
+from masking.wire import CHAT, MESSAGES, RESPONSES, Usage, WireFormat
 from tests.support.made_logs import MadeSession, write_claude_code
 
 COUNTER = TokenCounter()
@@ -142,7 +142,7 @@ def test_each_model_has_its_own_tokenizer() -> None:
     others = converse(20, scale=1.5, models=(OPUS,)).requests
     session = Made((*some, *others)).session()
     assert {SONNET: 1.0, OPUS: 1.5} == {
-        model: round(each.scale, 1) for model, each in session.reckonings.items()
+        model: round(each.scale, 1) for (_, model), each in session.reckonings.items()
     }
 
 
@@ -263,9 +263,48 @@ def test_chat_completions_are_rebuilt_alike() -> None:
 
 
 def test_a_line_through_few_requests_is_bounded() -> None:
-    assert Reckoning(5_000, 1.0) == fit([(1_000, 6_000)], [(1_000, 6_000)])
-    points = [(1_000 * n, 100 * n) for n in range(1, 9)]
-    assert Reckoning(0.0, 0.6) == fit(points, points)
+    assert Reckoning(5_000, 1.0) == fit([(1_000, 6_000)])
+    assert Reckoning(0.0, 0.6) == fit([(1_000 * n, 100 * n) for n in range(1, 9)])
+
+
+def test_what_is_hidden_may_change_where_a_session_was_compacted_or_resumed() -> None:
+    first = converse(20, hidden=10_000).requests
+    compacted = converse(15, hidden=30_000).requests
+    resumed = converse(30, hidden=20_000).requests[16:]
+    later = [replace(each, when=each.when + timedelta(hours=9)) for each in resumed]
+    session = Made((*first, *compacted, *later)).session()
+    found = [round(each.hidden, -3) for each in session.reckonings.values()]
+    assert [10_000, 30_000, 20_000] == found
+    assert session.cost_only is None
+    assert session.difference is not None
+    assert session.difference < 0.01
+
+
+def test_reasoning_from_before_the_user_spoke_last_is_not_billed() -> None:
+    items: list[dict[str, object]] = []
+    requests = []
+    for question in range(3):
+        items.append({"type": "message", "role": "user", "content": f"Question {question}?"})
+        for number in range(12):
+            counted = sum(
+                700 if item["type"] == "reasoning" else COUNTER.count(str(item.get("output", "")))
+                for at, item in enumerate(items)
+                if item["type"] != "reasoning" or at > 37 * question
+            )
+            usage = Usage(prompt=9_000 + counted, cached=0, completion=100)
+            requests.append(LoggedRequest(items=[*items], when=NOON, model="gpt-5.1", usage=usage))
+            call = f"c{question}-{number}"
+            items.append({"type": "reasoning", "encrypted_content": "gAAAAB" * 900})
+            items.append(
+                {"type": "function_call", "call_id": call, "name": "sh", "arguments": "{}"}
+            )
+            items.append(
+                {"type": "function_call_output", "call_id": call, "output": "a line\n" * 90}
+            )
+    session = Made(tuple(requests)).session(wire=RESPONSES, host="api.openai.com")
+    prompts = [each.usage.prompt or 0 for each in requests if each.usage]
+    assert any(after < 0.9 * before for before, after in pairwise(prompts))
+    assert session.cost_only is None
 
 
 def test_a_written_log_is_found_and_read(tmp_path: Path) -> None:
@@ -276,4 +315,4 @@ def test_a_written_log_is_found_and_read(tmp_path: Path) -> None:
     session = LogSession(conversation, COUNTER)
     assert 31 == sum(1 for _ in session.requests())
     assert session.cost_only is None
-    assert pytest.approx(9_000, abs=300) == session.reckonings[SONNET].hidden
+    assert pytest.approx(9_000, abs=300) == session.reckonings[0, SONNET].hidden

@@ -1,0 +1,148 @@
+"""mini-swe-agent: `*.traj.json`, one session a file, and the last one in the settings' folder.
+
+A trajectory has the messages as they are sent, each with an `extra` that no request has. There, an
+answer has what LiteLLM or a provider returned, usage included. An answer without a call that can be
+read is in no message: the complaint about it, which is sent in its place, has it in its `extra`. An
+answer of the Responses API is a message whose `output` is sent. What is sent is in
+src/minisweagent/models of github.com/SWE-agent/mini-swe-agent.
+
+A trajectory without usage is left to be read as a conversation of a file.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from addon.replay.logs.entries import (
+    Entry,
+    decode,
+    last_name,
+    read_head,
+    read_time,
+    take_object,
+    take_objects,
+    take_text,
+)
+from addon.replay.logs.litellm import find_host, find_model
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from masking.wire import CHAT, RESPONSES, find_usage
+
+_AGENT = "mini-swe-agent"
+
+_HEAD = re.compile(rb'\A\s*\{\s*"info"\s*:')
+_FORMAT = re.compile(rb'"trajectory_format"\s*:\s*"mini-swe-agent')
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+
+_CLASSES = {
+    "openrouter": "openrouter.ai",
+    "portkey": "api.portkey.ai",
+    "requesty": "router.requesty.ai",
+}
+"""Where models are reached that are not spoken to by LiteLLM, by the name of their class's file."""
+
+_NOT_SENT = frozenset(("extra", "timestamp", "provider_specific_fields"))
+"""What a message has beside what is sent; older versions kept its time beside the content."""
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    if given := environment.get("MSWEA_GLOBAL_CONFIG_DIR"):
+        return (Path(given),)
+    settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    on_macos = home / "Library" / "Application Support"
+    return tuple(folder / "mini-swe-agent" for folder in (settings, on_macos))
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = [path] if path.is_file() else _walk(path)
+    dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
+    for status, each in dated:
+        if _HEAD.match(read_head(each, 64)) and _has_usage(each):
+            changed = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield LogFile(_AGENT, each, status.st_size, changed)
+
+
+def _walk(folder: Path) -> list[Path]:
+    return [
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".json")
+    ]
+
+
+def _has_usage(path: Path) -> bool:
+    try:
+        data = path.read_bytes()  # the format stands at the end
+    except OSError:
+        return False
+    return bool(_FORMAT.search(data) and _USAGE.search(data))
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    try:
+        document = decode(log.path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{log.path}:1: not a trajectory of mini-swe-agent: {error}") from None
+    messages = take_objects(document.get("messages"))
+    config = take_object(take_object(document.get("info")).get("config"))
+    own = take_object(config.get("model"))
+    name = take_text(own.get("model_name"))
+    # "minisweagent.models.openrouter_model.OpenRouterModel"
+    family = take_text(config.get("model_type")).rpartition("models.")[2].partition("_")[0]
+    base = take_object(own.get("model_kwargs")).get("api_base")
+    yield LoggedConversation(
+        agent=_AGENT,
+        name=log.path.name.removesuffix(".json").removesuffix(".traj"),
+        project=last_name(take_object(config.get("environment")).get("cwd")),
+        host=_CLASSES.get(family) or find_host(name, base),
+        wire=RESPONSES if any(_is_response(each) for each in messages) else CHAT,
+        requests=partial(
+            _find_requests, messages, name if family in _CLASSES else find_model(name), log
+        ),
+    )
+
+
+def _is_response(message: Entry) -> bool:
+    return message.get("object") == "response"
+
+
+def _find_requests(
+    messages: list[Entry], model: str | None, log: LogFile
+) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer, also for those that became no message."""
+    items: list[Entry] = []
+    when: datetime | None = None
+    for message in messages:
+        extra = take_object(message.get("extra"))
+        given = message if _is_response(message) else take_object(extra.get("response"))
+        written = read_time(extra.get("timestamp")) or read_time(message.get("timestamp"))
+        usage = find_usage({"usage": given.get("usage")})
+        key = take_text(given.get("id")) or None
+        if usage is not None and (key is None or key not in log.copied):
+            began = when or written or read_time(given.get("created")) or log.changed
+            yield LoggedRequest(
+                items=tuple(items),
+                when=began,
+                model=model or take_text(given.get("model")) or None,
+                usage=usage,
+                key=key,
+            )
+        when = written or when
+        if _is_response(message):
+            items += map(_clean, take_objects(message.get("output")))
+        elif message.get("role") != "exit":
+            items.append(_clean(message))
+
+
+def _clean(message: Entry) -> Entry:
+    """Return a message as LiteLLM sends it, which leaves out what is null."""
+    return {
+        key: value for key, value in message.items() if key not in _NOT_SENT and value is not None
+    }
+
+
+MINI_SWE_AGENT = LogKind(_AGENT, _find_homes, _find, _read)
+"""The logs of mini-swe-agent."""

@@ -1,0 +1,644 @@
+"""opencode: the database `~/.local/share/opencode/opencode.db`; before it, the folder `storage`.
+
+A session has messages, and a message has parts: texts, reasoning, tool calls with their results.
+Each step of an answer is a request to the model. What opencode makes of them is in
+packages/opencode/src/session (message-v2.ts, compaction.ts) in github.com/anomalyco/opencode; the
+AI SDK then writes them in the format of the provider (github.com/vercel/ai).
+
+After a compaction the messages before it are sent no longer, but for a tail. When opencode prunes,
+it notes in old results when it cleared them. It logs no request for a title; of the request for a
+summary it logs the usage. Each of these is a conversation of its own here, without elements: it has
+another system prompt and no tools, and newer versions send the history in it as one text.
+"""
+
+import os
+import re
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from addon.replay.logs.entries import (
+    BROKEN,
+    Entry,
+    decode,
+    last_name,
+    read_head,
+    read_time,
+    take_count,
+    take_object,
+    take_objects,
+    take_text,
+    write_json,
+)
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.turns import (
+    PATHS,
+    PROVIDERS,
+    UNKNOWN,
+    Call,
+    Media,
+    Provider,
+    Result,
+    Text,
+    Thought,
+    Turn,
+    TurnWriter,
+)
+from masking.wire import GEMINI, MESSAGES, RESPONSES, Usage, WireFormat
+
+_AGENT = "opencode"
+
+CLEARED = "[Old tool result content cleared]"
+"""What opencode sends in place of a result that it pruned."""
+
+_INTERRUPTED = "[Tool execution was interrupted]"
+_ASKS_SUMMARY = "What did we do so far?"
+_RAN_TOOL = "The following tool was executed by the user"
+
+_IN_PROMPT = frozenset(("text", "reasoning", "tool", "file", "compaction", "subtask"))
+_NOT_SENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "agent", "retry"))
+
+_EXPORT = re.compile(rb'\A\s*\{\s*"info"\s*:\s*\{(?=.*"ses_)', re.DOTALL)
+_IS_SQLITE = b"SQLite format 3\0"
+_MESSAGE_BYTES = 10_000
+"""About how much a message takes with its parts, which lie in files of their own."""
+
+
+_PROVIDERS = PROVIDERS | {
+    "google-vertex": Provider("aiplatform.googleapis.com", GEMINI),
+    "google-vertex-anthropic": Provider("aiplatform.googleapis.com", MESSAGES),
+    "azure": Provider(None, RESPONSES),
+    "xai": Provider("api.x.ai", RESPONSES),
+    "minimax": Provider("api.minimax.io", MESSAGES),
+    "kimi-for-coding": Provider("api.kimi.com", MESSAGES),
+    "opencode": Provider("opencode.ai"),
+    "zai-coding-plan": Provider("api.z.ai"),
+    "togetherai": Provider("api.together.xyz"),
+    "fireworks-ai": Provider("api.fireworks.ai"),
+}
+"""The providers whose host or format is known, by opencode's names (https://models.dev)."""
+
+_BY_MODEL = (
+    ("opencode", re.compile("claude"), MESSAGES),
+    ("opencode", re.compile("gpt-"), RESPONSES),
+    ("opencode", re.compile("gemini"), GEMINI),
+    ("github-copilot", re.compile("gpt-5"), RESPONSES),
+    ("amazon-bedrock", re.compile("claude"), MESSAGES),
+)
+"""Providers that speak other formats for some models."""
+
+
+# Finding sessions
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    data = environment.get("XDG_DATA_HOME") or home / ".local" / "share"
+    return (Path(data) / "opencode",)
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = list(_find_in_file(path) if path.is_file() else _walk(path))
+    # opencode took the sessions of `storage` into its database, and left the files.
+    kept = {log.session for log in found if log.path.suffix == ".db"}
+    logs = (log for log in found if log.path.suffix == ".db" or log.session not in kept)
+    yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+
+
+def _walk(folder: Path) -> Iterator[LogFile]:
+    for parent, folders, names in os.walk(folder):
+        if {"session", "message", "part"} <= {*folders}:
+            folders[:] = ["session"]
+        elif {"info", "message", "part"} <= {*folders}:  # versions of 2025
+            folders[:] = ["info"]
+        for name in names:
+            if name.endswith((".db", ".json")):
+                yield from _find_in_file(Path(parent, name))
+
+
+def _find_in_file(path: Path) -> Iterator[LogFile]:
+    """Yield the sessions of a database, of a file in `storage`, or of `opencode export`."""
+    head = read_head(path)
+    if head.startswith(_IS_SQLITE):
+        yield from _find_in_database(path)
+    elif path.suffix == ".json" and _EXPORT.match(head):
+        status = path.stat()
+        changed = datetime.fromtimestamp(status.st_mtime, UTC)
+        yield LogFile(_AGENT, path, status.st_size, changed, session=path.stem)
+    elif path.name.startswith("ses_") and path.suffix == ".json":
+        messages = _find_messages(path)
+        try:
+            about, number = decode(path.read_bytes()), sum(1 for _ in messages.iterdir())
+        except (OSError, ValueError):
+            return
+        updated = read_time(take_object(about.get("time")).get("updated"))
+        changed = updated or datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        if number:
+            yield LogFile(_AGENT, path, number * _MESSAGE_BYTES, changed, session=path.stem)
+
+
+def _find_messages(path: Path) -> Path:
+    """Return the folder of the messages of a session, given as the file that describes it."""
+    folder = path.parents[0] if path.parent.name == "info" else path.parents[1]
+    return folder.parent / "message" / path.stem
+
+
+def _connect(path: Path) -> closing[sqlite3.Connection]:
+    """Open a database for reading, also while opencode writes to it."""
+    uri = path.absolute().as_uri() + "?mode=ro"
+    if not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists():
+        uri += "&immutable=1"  # SQLite could not make the files by which processes agree
+    connection = sqlite3.connect(uri, uri=True)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return closing(connection)
+
+
+def _find_in_database(path: Path) -> Iterator[LogFile]:
+    try:
+        with _connect(path) as database:
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+            if not {"session", "message", "part"} <= tables:
+                return
+            parts = Counter[str](
+                dict(database.execute("SELECT session_id, count(*) FROM part GROUP BY session_id"))
+            )
+            sessions = database.execute("SELECT id, time_updated, title FROM session").fetchall()
+            copied = _find_copies(database, any("(fork #" in row[2] for row in sessions))
+    except sqlite3.Error:
+        return
+    share = path.stat().st_size / max(1, parts.total())
+    for session, updated, _ in sessions:
+        when = read_time(updated)
+        if when is not None and parts[session]:
+            size = round(parts[session] * share)
+            yield LogFile(_AGENT, path, size, when, copied[session], session=session)
+
+
+def _find_copies(database: sqlite3.Connection, has_forks: bool) -> defaultdict[str, frozenset[str]]:
+    """Return the keys of requests that an earlier session has, by session.
+
+    A fork begins with copies of another session's messages, which keep their times and usage.
+    """
+    copied: defaultdict[str, set[str]] = defaultdict(set)
+    known: dict[str, str] = {}
+    rows = database.execute(
+        "SELECT m.session_id, m.data FROM message m JOIN session s ON s.id = m.session_id "
+        "ORDER BY s.time_created, s.id, m.time_created, m.id"
+    )
+    for session, data in rows if has_forks else ():
+        try:
+            key = _write_key(decode(data))
+        except ValueError:
+            continue
+        if known.setdefault(key, session) != session:
+            copied[session] |= {f"{key}/{step}" for step in range(100)}
+    return defaultdict(frozenset, {name: frozenset(keys) for name, keys in copied.items()})
+
+
+def _write_key(message: Entry) -> str:
+    """Return what a message and its copies in forks have in common, and no others."""
+    return write_json([message.get(name) for name in ("time", "modelID", "tokens")])
+
+
+# Reading a session
+
+
+class _Message(NamedTuple):
+    """A message and its parts, in order."""
+
+    info: Entry
+    parts: Sequence[Entry]
+
+    @property
+    def is_user(self) -> bool:
+        return self.info.get("role") == "user"
+
+    @property
+    def created(self) -> float:
+        """When it was begun, in milliseconds."""
+        when = take_object(self.info.get("time")).get("created")
+        return when if isinstance(when, int | float) else 0
+
+    def find(self, kind: str) -> Entry | None:
+        """Return the first part of a kind; None if there is none."""
+        return next((part for part in self.parts if part.get("type") == kind), None)
+
+
+class _Session(NamedTuple):
+    """A session, decoded."""
+
+    about: Entry
+    messages: Sequence[_Message]
+    unread: frozenset[str]
+
+
+def _load(log: LogFile) -> _Session:
+    """Decode a session. Raises OSError, and ValueError with the file if it cannot be read."""
+    unread: set[str] = set()
+
+    def read(data: bytes | str, **more: object) -> Entry | None:
+        try:
+            return {**decode(data), **more}
+        except ValueError:
+            unread.add(BROKEN)
+            return None
+
+    about: Entry
+    if log.path.suffix == ".db" or read_head(log.path).startswith(_IS_SQLITE):
+        try:
+            with _connect(log.path) as database:
+                about, infos, parts = _load_rows(database, log.session, read)
+        except sqlite3.Error as error:
+            raise ValueError(f"{log.path}: session {log.session}: {error}") from None
+    else:
+        try:
+            about = decode(log.path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{log.path}:1: not a session of opencode: {error}") from None
+        if "messages" in about:
+            entries = take_objects(about["messages"])
+            about = take_object(about.get("info"))
+            infos = [take_object(entry.get("info")) for entry in entries]
+            parts = {
+                str(take_object(entry.get("info")).get("id")): take_objects(entry.get("parts"))
+                for entry in entries
+            }
+        else:
+            infos, parts = _load_files(log.path, read)
+    unread |= {
+        f"part {part.get('type')}"
+        for each in parts.values()
+        for part in each
+        if part.get("type") not in _IN_PROMPT | _NOT_SENT
+    }
+    messages = [_Message(info, parts.get(str(info.get("id")), ())) for info in infos]
+    messages.sort(key=lambda message: (message.created, str(message.info.get("id"))))
+    return _Session(about, messages, frozenset(unread))
+
+
+_Infos = Sequence[Entry]
+_Parts = Mapping[str, Sequence[Entry]]
+
+
+class _Read(Protocol):
+    """Decodes an entry, and adds what it does not have itself; None if it is broken."""
+
+    def __call__(self, data: bytes | str, **more: object) -> Entry | None: ...
+
+
+def _load_rows(
+    database: sqlite3.Connection, session: str, read: _Read
+) -> tuple[Entry, _Infos, _Parts]:
+    row = database.execute(
+        "SELECT title, directory, parent_id FROM session WHERE id = ?", (session,)
+    ).fetchone()
+    about = dict(zip(("title", "directory", "parentID"), row or (), strict=False))
+    rows = database.execute("SELECT id, data FROM message WHERE session_id = ?", (session,))
+    infos = [info for key, data in rows if (info := read(data, id=key)) is not None]
+    parts: defaultdict[str, list[Entry]] = defaultdict(list)
+    for message, data in database.execute(
+        "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
+    ):
+        if (part := read(data)) is not None:
+            parts[message].append(part)
+    return {"id": session, **about}, infos, parts
+
+
+def _load_files(path: Path, read: _Read) -> tuple[_Infos, _Parts]:
+    folder = _find_messages(path)
+    infos = [
+        info
+        for each in sorted(folder.glob("*.json"))
+        if (info := read(each.read_bytes(), id=each.stem)) is not None
+    ]
+    parts = {}
+    for info in infos:
+        places = folder.parents[1] / "part", folder.parents[1] / "part" / path.stem
+        files = sorted(
+            each for place in places for each in (place / str(info["id"])).glob("*.json")
+        )
+        parts[str(info["id"])] = [
+            part for each in files if (part := read(each.read_bytes())) is not None
+        ]
+    return infos, parts
+
+
+# The conversations of a session
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    """Yield a conversation for each provider that a session speaks to, and for each summary."""
+    session = _load(log)
+    about = session.about
+    title = str(about.get("title") or about.get("id") or log.session)
+    made: dict[Provider, None] = {}
+    summaries = []
+    for message in session.messages:
+        if not message.is_user and _count_requests(message):
+            if message.info.get("summary"):
+                summaries.append(message)
+            else:
+                made.setdefault(_find_provider(message.info))
+    for provider in made:
+        yield LoggedConversation(
+            agent=_AGENT,
+            name=title,
+            project=last_name(about.get("directory")),
+            host=provider.host,
+            wire=provider.wire,
+            requests=partial(_find_requests, session.messages, provider, log.copied),
+            path=PATHS[provider.wire],
+            is_side=bool(about.get("parentID")),
+            unread=session.unread,
+        )
+    for message in summaries:
+        provider = _find_provider(message.info)
+        yield LoggedConversation(
+            agent=_AGENT,
+            name=f"{title}, summary",
+            project=last_name(about.get("directory")),
+            host=provider.host,
+            wire=provider.wire,
+            requests=partial(_find_summary, message, log.copied),
+            path=PATHS[provider.wire],
+            is_side=True,
+        )
+
+
+def _find_provider(info: Entry) -> Provider:
+    name, model = take_text(info.get("providerID")), take_text(info.get("modelID"))
+    provider = _PROVIDERS.get(name, UNKNOWN)
+    for seller, pattern, wire in _BY_MODEL:
+        if seller == name and pattern.search(model):
+            return provider._replace(wire=wire)
+    return provider
+
+
+def _count_requests(message: _Message) -> int:
+    """Return how many requests an answer took: its steps, or one where older versions note none."""
+    steps = sum(part.get("type") == "step-start" for part in message.parts)
+    return steps or int(_read_usage(message.info) is not None)
+
+
+def _find_summary(message: _Message, copied: frozenset[str]) -> Iterator[LoggedRequest]:
+    for step in range(_count_requests(message)):
+        request = _make_request(message, step, (), message.created)
+        if request.key not in copied:
+            yield request
+
+
+def _find_requests(
+    messages: Sequence[_Message], provider: Provider, copied: frozenset[str]
+) -> Iterator[LoggedRequest]:
+    """Yield the requests of a session to a provider, each with what was sent."""
+    before: list[_Message] = []
+    shown: list[_Message] = []
+    history = _History(provider.wire)
+    for message in messages:
+        if not message.is_user and message.info.get("summary"):
+            before.append(message)
+            shown.append(message)
+            if not message.info.get("error"):
+                shown = _compact(before)
+            continue
+        steps = _split(message.parts)
+        is_asked = not message.is_user and _find_provider(message.info) == provider
+        for step in range(_count_requests(message) if is_asked else 0):
+            own = message._replace(parts=[part for each in steps[:step] for part in each])
+            when = max([message.created, *map(_find_end, own.parts)])
+            items = history.write([*shown, own], when, message.info)
+            request = _make_request(message, step, items, when)
+            if request.key not in copied:
+                yield request
+        before.append(message)
+        shown.append(message)
+
+
+def _compact(messages: Sequence[_Message]) -> list[_Message]:
+    """Return the messages that are sent after a compaction, whose summary is the last of them.
+
+    It is the answer to a message that asks for it, and which names the first of the messages that
+    are kept behind the summary, if any. Older versions sent the summary alone.
+    """
+    ids = [message.info.get("id") for message in messages]
+    asked = messages[-1].info.get("parentID")
+    at = ids.index(asked) if asked in ids else len(ids) - 1
+    part = messages[at].find("compaction")
+    if part is None:
+        return [messages[-1]]
+    tail = part.get("tail_start_id")
+    kept = messages[ids.index(tail) : at] if tail in ids[:at] else ()
+    return [*messages[at:], *kept]
+
+
+def _make_request(
+    message: _Message, step: int, items: Sequence[Entry], when: float
+) -> LoggedRequest:
+    finished = [part for part in message.parts if part.get("type") == "step-finish"]
+    is_alone = _count_requests(message) == 1
+    usage = _read_usage(finished[step]) if step < len(finished) else None
+    if usage is None and is_alone:
+        usage = _read_usage(message.info)
+    model = message.info.get("modelID")
+    return LoggedRequest(
+        items=items,
+        when=read_time(when) or datetime.fromtimestamp(0, UTC),
+        model=model if isinstance(model, str) else None,
+        usage=usage,
+        key=f"{_write_key(message.info)}/{step}",
+    )
+
+
+def _find_end(part: Entry) -> float:
+    """Return when a tool had run, in milliseconds; 0 for other parts."""
+    end = take_object(take_object(part.get("state")).get("time")).get("end")
+    return end if isinstance(end, int | float) else 0
+
+
+def _read_usage(entry: Entry) -> Usage | None:
+    """Return the usage of a message or step; None if it has none.
+
+    Newer versions note the total, and count the reasoning apart.
+    """
+    tokens = take_object(entry.get("tokens"))
+    cache = take_object(tokens.get("cache"))
+    cached, written = take_count(cache.get("read")), take_count(cache.get("write"))
+    prompt = take_count(tokens.get("input")) + cached + written
+    output, reasoning = take_count(tokens.get("output")), take_count(tokens.get("reasoning"))
+    if not prompt:
+        return None
+    is_apart = "total" in tokens or reasoning > output
+    return Usage(
+        prompt=prompt,
+        cached=cached,
+        written=written,
+        completion=output + reasoning if is_apart else output,
+        reasoning=reasoning,
+    )
+
+
+def _split(parts: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the parts of each step of an answer."""
+    steps: list[list[Entry]] = []
+    for part in parts:
+        if part.get("type") == "step-start" or not steps:
+            steps.append([])
+        steps[-1].append(part)
+    return steps
+
+
+# What is sent
+
+
+class _History:
+    """Turns messages into the elements of a request; what is as before is the same object."""
+
+    def __init__(self, wire: WireFormat) -> None:
+        self._writer = TurnWriter(wire)
+        self._turns: dict[object, Sequence[Turn]] = {}
+
+    def write(self, messages: Sequence[_Message], when: float, info: Entry) -> tuple[Entry, ...]:
+        """Return the elements of a request, sent then to the model that answered so."""
+        return self._writer.write(
+            turn for message in messages for turn in self._take_turns(message, when, info)
+        )
+
+    def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[Turn]:
+        cleared = tuple(
+            at for at, part in enumerate(message.parts) if 0 < _find_clearing(part) <= when
+        )
+        is_own = all(info.get(name) == message.info.get(name) for name in _MODEL)
+        key = message.info.get("id"), len(message.parts), cleared, is_own
+        turns = self._turns.get(key)
+        if turns is None:
+            parts = [
+                _clear(part) if at in cleared else part for at, part in enumerate(message.parts)
+            ]
+            turns = self._turns[key] = [
+                *(_say_user(parts) if message.is_user else _say_model(message, parts, is_own))
+            ]
+        return turns
+
+
+_MODEL = ("providerID", "modelID")
+
+
+def _find_clearing(part: Entry) -> float:
+    """Return when opencode pruned a result, in milliseconds; 0 if it did not."""
+    when = take_object(take_object(part.get("state")).get("time")).get("compacted")
+    return when if isinstance(when, int | float) else 0
+
+
+def _clear(part: Entry) -> Entry:
+    return {
+        **part,
+        "state": {**take_object(part.get("state")), "output": CLEARED, "attachments": []},
+    }
+
+
+def _say_user(parts: Iterable[Entry]) -> Iterator[Turn]:
+    said: list[Text | Media] = []
+    for part in parts:
+        kind = part.get("type")
+        if kind == "text" and not part.get("ignored") and part.get("text"):
+            said.append(Text(take_text(part["text"])))
+        elif kind == "file" and part.get("mime") not in ("text/plain", "application/x-directory"):
+            said += _find_media([part])
+        elif kind in ("compaction", "subtask"):
+            said.append(Text(_ASKS_SUMMARY if kind == "compaction" else _RAN_TOOL))
+    if said:
+        yield Turn("user", said)
+
+
+def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
+    """Yield the turns of an answer: in each step what the model said, and what its tools did.
+
+    is_own: whether the model that is asked now has said it; others do not get its reasoning back
+        with a signature.
+    """
+    error = take_object(message.info.get("error")).get("name")
+    has_words = any(part.get("type") not in ("step-start", "reasoning") for part in parts)
+    if message.info.get("error") and not (error == "MessageAbortedError" and has_words):
+        return
+    for step in _split(parts):
+        said: list[Text | Thought | Call] = []
+        results: list[Result] = []
+        for part in step:
+            kind, text = part.get("type"), take_text(part.get("text"))
+            if kind == "tool":
+                said.append(_read_call(part, is_own))
+                results.append(_read_result(part))
+            elif kind == "text":
+                said.append(Text(text))
+            elif kind == "reasoning":
+                said.append(_read_thought(text, part, is_own))
+        if said:
+            yield Turn("assistant", said)
+        if results:
+            yield Turn("tool", results)
+
+
+def _read_metadata(part: Entry, name: str) -> Entry:
+    """Return what the AI SDK keeps with a part for a provider."""
+    return take_object(take_object(part.get("metadata")).get(name))
+
+
+def _read_thought(text: str, part: Entry, is_own: bool) -> Thought:
+    if not is_own:
+        return Thought(text)
+    anthropic, openai, google = (
+        _read_metadata(part, name) for name in ("anthropic", "openai", "google")
+    )
+    redacted = take_text(anthropic.get("redactedData"))
+    signature = (
+        redacted
+        or take_text(anthropic.get("signature"))
+        or take_text(openai.get("reasoningEncryptedContent"))
+        or take_text(google.get("thoughtSignature"))
+    )
+    item = take_text(openai.get("itemId"))
+    return Thought(text, signature or None, item or None, bool(redacted))
+
+
+def _read_call(part: Entry, is_own: bool) -> Call:
+    signature = take_text(_read_metadata(part, "google").get("thoughtSignature"))
+    asked = take_object(part.get("state")).get("input") or {}
+    name = take_text(part.get("tool"))
+    return Call(_clean(part), name, asked, signature or None if is_own else None)
+
+
+def _read_result(part: Entry) -> Result:
+    state, name = take_object(part.get("state")), take_text(part.get("tool"))
+    if state.get("status") == "completed":
+        media = _find_media(take_objects(state.get("attachments")))
+        return Result(_clean(part), name, take_text(state.get("output")), media=media)
+    if state.get("status") != "error":
+        return Result(_clean(part), name, _INTERRUPTED, is_error=True)
+    more = take_object(state.get("metadata"))
+    output = more.get("output") if more.get("interrupted") is True else None
+    if isinstance(output, str):
+        return Result(_clean(part), name, output)
+    return Result(_clean(part), name, take_text(state.get("error")), is_error=True)
+
+
+def _find_media(parts: Iterable[Entry]) -> list[Media]:
+    """Return the images and documents that stand in a log themselves."""
+    media = []
+    for part in parts:
+        head, _, data = take_text(part.get("url")).partition(",")
+        if head.startswith("data:") and data:
+            media.append(Media(take_text(part.get("mime")), data))
+    return media
+
+
+def _clean(call: Entry) -> str:
+    """Return the id of a call without the signs that some providers refuse."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", take_text(call.get("callID")))
+
+
+OPENCODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+"""The logs of opencode."""

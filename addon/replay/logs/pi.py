@@ -1,0 +1,352 @@
+"""pi: `~/.pi/agent/sessions/--PATH--/*.jsonl`.
+
+A line is an entry, and entries form a tree by `parentId`: a session that went back to an earlier
+entry has several branches. A compaction sends its summary and the entries from `firstKeptEntryId`
+on. The format is told in docs/session-format.md in @mariozechner/pi-coding-agent; what is sent, in
+providers/ in @mariozechner/pi-ai. pi logs no request for a summary.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from addon.replay.logs.entries import (
+    BROKEN,
+    Entry,
+    decode,
+    last_name,
+    read_head,
+    read_time,
+    take_count,
+    take_object,
+    take_objects,
+    take_text,
+)
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.turns import (
+    PATHS,
+    PROVIDERS,
+    UNKNOWN,
+    Call,
+    Media,
+    Provider,
+    Result,
+    Text,
+    Thought,
+    Turn,
+    TurnWriter,
+)
+from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, Usage
+
+_AGENT = "pi"
+
+_SIGN = re.compile(rb'\A\s*\{"type"\s*:\s*"session"\s*,(?=[^\n]*"cwd"\s*:)')
+
+_IN_PROMPT = frozenset(("message", "custom_message", "branch_summary", "compaction"))
+_NOT_SENT = frozenset(
+    (
+        *("session", "thinking_level_change", "model_change", "custom", "label", "session_info"),
+        *("mode_change", "ttsr_injection"),
+    )
+)
+
+_HOSTS = {name: provider.host for name, provider in PROVIDERS.items()} | {
+    "openai-codex": "chatgpt.com",
+    "opencode": "opencode.ai",
+    "minimax": "api.minimax.io",
+    "kimi-coding": "api.kimi.com",
+    "google-gemini-cli": "cloudcode-pa.googleapis.com",
+    "google-vertex": "aiplatform.googleapis.com",
+}
+
+_WIRES = (
+    ("anthropic", MESSAGES),
+    ("responses", RESPONSES),
+    ("google", GEMINI),
+    ("bedrock", MESSAGES),
+)
+"""The formats by what pi calls its APIs; all others are Chat Completions."""
+
+_COMPACTED = (
+    "The conversation history before this point was compacted into the following summary:\n\n"
+    "<summary>\n{}\n</summary>"
+)
+_BRANCHED = (
+    "The following is a summary of a branch that this conversation came back from:\n\n"
+    "<summary>\n{}</summary>"
+)
+_NO_RESULT = "No result provided"
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    root = Path(environment.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
+    return (root / "sessions",)
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = [path] if path.is_file() else _walk(path)
+    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
+        if _SIGN.match(read_head(each)):
+            changed = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield LogFile(_AGENT, each, status.st_size, changed)
+
+
+def _walk(folder: Path) -> list[Path]:
+    return [
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".jsonl")
+    ]
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    """Yield a conversation for each provider that a session speaks to."""
+    entries: list[Entry] = []
+    unread = set[str]()
+    with log.path.open("rb") as file:
+        for line in file:
+            try:
+                entries.append(decode(line))
+            except ValueError:
+                if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
+                    unread.add(BROKEN)
+    about = next((entry for entry in entries if entry.get("type") == "session"), {})
+    kinds = {str(entry.get("type")) for entry in entries}
+    unread |= kinds - _IN_PROMPT - _NOT_SENT
+    names = [
+        take_text(entry.get("name")) for entry in entries if entry.get("type") == "session_info"
+    ]
+    providers = {_find_provider(message): None for message in map(_take_answer, entries) if message}
+    for provider in providers:
+        yield LoggedConversation(
+            agent=_AGENT,
+            name=next((name for name in reversed(names) if name), log.path.stem),
+            project=last_name(about.get("cwd")),
+            host=provider.host,
+            wire=provider.wire,
+            requests=partial(_find_requests, entries, about, provider),
+            path=PATHS[provider.wire],
+            unread=frozenset(unread),
+        )
+
+
+def _take_answer(entry: Entry) -> Entry | None:
+    """Return the message of an entry if the model said it."""
+    message = take_object(entry.get("message"))
+    is_answer = entry.get("type") == "message" and message.get("role") == "assistant"
+    return message if is_answer and _read_usage(message) else None
+
+
+def _find_provider(message: Entry) -> Provider:
+    api, name = take_text(message.get("api")), take_text(message.get("provider"))
+    wire = next((wire for sign, wire in _WIRES if sign in api), None)
+    known = PROVIDERS.get(name, UNKNOWN)
+    return Provider(_HOSTS.get(name), (wire or CHAT) if api else known.wire)
+
+
+def _find_requests(
+    entries: Sequence[Entry], about: Entry, provider: Provider
+) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer of a provider, with what stands before it on its branch.
+
+    A session that was forked begins with copies of another's entries: they are older than itself.
+    """
+    began = read_time(about.get("timestamp")) if about.get("parentSession") else None
+    known = {entry.get("id"): entry for entry in entries if "id" in entry}
+    turns: dict[object, Sequence[Turn]] = {}
+    writer = TurnWriter(provider.wire)
+    path: list[Entry] = []
+    for entry in entries:
+        if "id" not in entry:
+            continue
+        if entry.get("parentId") != (path[-1].get("id") if path else None):
+            path = _follow(entry, known)
+        message = _take_answer(entry)
+        written = read_time(entry.get("timestamp"))
+        is_copy = began is not None and written is not None and written < began
+        if message is not None and not is_copy and _find_provider(message) == provider:
+            model = message.get("model")
+            sent = _compact(path)
+            # pi notes of an answer when it began to come, or when it asked
+            when = max(filter(None, map(_find_time, sent)), default=_find_time(entry))
+            yield LoggedRequest(
+                items=writer.write(_list_turns(sent, message, turns)),
+                when=when or datetime.fromtimestamp(0, UTC),
+                model=model if isinstance(model, str) else None,
+                usage=_read_usage(message),
+                key=f"{entry['id']} {entry.get('timestamp')}",
+            )
+        path.append(entry)
+
+
+def _find_time(entry: Entry) -> datetime | None:
+    """Return when an entry was written that is sent; that is after an answer has come."""
+    return read_time(entry.get("timestamp")) if entry.get("type") in _IN_PROMPT else None
+
+
+def _follow(entry: Entry, known: Mapping[object, Entry]) -> list[Entry]:
+    """Return the entries before one, on its branch."""
+    path, seen = list[Entry](), set[object]()
+    parent = known.get(entry.get("parentId"))
+    while parent is not None and parent["id"] not in seen:
+        seen.add(parent["id"])
+        path.append(parent)
+        parent = known.get(parent.get("parentId"))
+    return path[::-1]
+
+
+def _compact(path: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of a branch that are sent: the last summary, and what it kept."""
+    at = max((i for i, entry in enumerate(path) if entry.get("type") == "compaction"), default=None)
+    if at is None:
+        return [*path]
+    kept = path[at].get("firstKeptEntryId")
+    first = next((i for i, entry in enumerate(path[:at]) if entry.get("id") == kept), at)
+    return [path[at], *path[first:at], *path[at + 1 :]]
+
+
+def _list_turns(
+    entries: Sequence[Entry], asked: Entry, made: dict[object, Sequence[Turn]]
+) -> Iterator[Turn]:
+    """Yield what is sent to the model that answered so. A call without a result gets one."""
+    open_calls: dict[str, Call] = {}
+    for entry in entries:
+        message = take_object(entry.get("message"))
+        is_own = all(message.get(name) == asked.get(name) for name in ("provider", "api", "model"))
+        key = entry.get("id"), is_own
+        if key not in made:
+            made[key] = [*_read_entry(entry, message, is_own)]
+        for turn in made[key]:
+            if turn.role != "tool" and open_calls:
+                lost = "lost", *open_calls
+                if lost not in made:
+                    made[lost] = [
+                        Turn("tool", [Result(call.id, call.name, _NO_RESULT, is_error=True)])
+                        for call in open_calls.values()
+                    ]
+                yield from made[lost]
+                open_calls = {}
+            for part in turn.parts:
+                if isinstance(part, Call):
+                    open_calls[part.id] = part
+                elif isinstance(part, Result):
+                    open_calls.pop(part.id, None)
+            yield turn
+
+
+def _read_entry(entry: Entry, message: Entry, is_own: bool) -> Iterator[Turn]:
+    """Yield the turn of an entry, if it is sent."""
+    kind, role = entry.get("type"), message.get("role")
+    if kind == "compaction":
+        yield Turn("user", [Text(_COMPACTED.format(take_text(entry.get("summary"))))])
+    elif kind == "branch_summary" and entry.get("summary"):
+        yield Turn("user", [Text(_BRANCHED.format(take_text(entry.get("summary"))))])
+    elif kind == "custom_message":
+        yield Turn("user", _read_content(entry.get("content")))
+    elif role == "user":
+        yield Turn("user", _read_content(message.get("content")))
+    elif role == "bashExecution" and not message.get("excludeFromContext"):
+        yield Turn("user", [Text(_tell_command(message))])
+    elif role == "assistant" and message.get("stopReason") not in ("error", "aborted"):
+        said = [
+            part
+            for block in take_objects(message.get("content"))
+            if (part := _read_block(block, is_own)) is not None
+        ]
+        if said:
+            yield Turn("assistant", said)
+    elif role == "toolResult":
+        content = _read_content(message.get("content"))
+        media = [part for part in content if isinstance(part, Media)]
+        text = "\n".join(part.text for part in content if isinstance(part, Text))
+        yield Turn(
+            "tool",
+            [
+                Result(
+                    _take_id(message.get("toolCallId")),
+                    take_text(message.get("toolName")),
+                    text or ("(see attached image)" if media else ""),
+                    is_error=message.get("isError") is True,
+                    media=media,
+                )
+            ],
+        )
+
+
+def _read_content(content: object) -> list[Text | Media]:
+    if isinstance(content, str):
+        return [Text(content)]
+    said: list[Text | Media] = []
+    for block in take_objects(content):
+        if block.get("type") == "image":
+            said.append(Media(take_text(block.get("mimeType")), take_text(block.get("data"))))
+        elif isinstance(text := block.get("text"), str):
+            said.append(Text(text))
+    return said
+
+
+def _read_block(block: Entry, is_own: bool) -> Text | Thought | Call | None:
+    """Return a part of an answer; another model gets reasoning as text."""
+    kind = block.get("type")
+    if kind == "text":
+        return Text(take_text(block.get("text")))
+    if kind == "toolCall":
+        signature = take_text(block.get("thoughtSignature")) if is_own else ""
+        name, asked = take_text(block.get("name")), block.get("arguments") or {}
+        return Call(_take_id(block.get("id")), name, asked, signature or None)
+    if kind != "thinking":
+        return None
+    text, signature = take_text(block.get("thinking")), take_text(block.get("thinkingSignature"))
+    is_redacted = block.get("redacted") is True
+    if not is_own:
+        return Text(text) if text.strip() and not is_redacted else None
+    if signature.startswith("{"):  # an item of Responses
+        try:
+            item = decode(signature)
+        except ValueError:
+            item = {}
+        signature = take_text(item.get("encrypted_content"))
+        text = "".join(take_text(each.get("text")) for each in take_objects(item.get("summary")))
+    return Thought(text, signature or None, None, is_redacted) if signature or text else None
+
+
+def _take_id(name: object) -> str:
+    """Return the id of a call as the provider gave it: pi puts another behind it."""
+    return take_text(name).partition("|")[0]
+
+
+def _tell_command(message: Entry) -> str:
+    """Return what the model is told of a command that the user ran."""
+    output, code = take_text(message.get("output")), message.get("exitCode")
+    text = f"Ran `{message.get('command')}`\n" + (
+        f"```\n{output}\n```" if output else "(no output)"
+    )
+    if message.get("cancelled"):
+        text += "\n\n(command cancelled)"
+    elif code:
+        text += f"\n\nCommand exited with code {code}"
+    if message.get("truncated") and message.get("fullOutputPath"):
+        text += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+    return text
+
+
+def _read_usage(message: Entry) -> Usage | None:
+    usage = take_object(message.get("usage"))
+    cached, written = take_count(usage.get("cacheRead")), take_count(usage.get("cacheWrite"))
+    prompt = take_count(usage.get("input")) + cached + written
+    if not prompt:
+        return None
+    return Usage(
+        prompt=prompt,
+        cached=cached,
+        written=written,
+        completion=take_count(usage.get("output")),
+    )
+
+
+PI = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+"""The logs of pi."""

@@ -1,0 +1,231 @@
+"""qwen-code: `~/.qwen/projects/PROJECT/chats/*.jsonl`, since the end of 2025.
+
+A line is a record: what the user said, an answer with its usage, or the results of its calls, as
+contents of Gemini's API, although qwen-code mostly sends Chat Completions. Records form a tree by
+`parentUuid`. A compression holds all contents as they are sent from then on. What qwen-code writes
+is in packages/core/src/services/chatRecordingService.ts in github.com/QwenLM/qwen-code. It logs no
+request for a summary, and not the reminders that it puts before what the user said.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from addon.replay.logs.entries import (
+    BROKEN,
+    Entry,
+    decode,
+    last_name,
+    read_head,
+    read_time,
+    take_count,
+    take_object,
+    take_objects,
+    take_text,
+)
+from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.turns import PATHS, Call, Media, Result, Text, Thought, Turn, TurnWriter
+from masking.wire import CHAT, Usage
+
+_AGENT = "qwen-code"
+
+_SIGNS = b'"parentUuid"', b'"sessionId"'
+_OWN_SIGNS = b'"parts":', b'"systemPayload"'
+"""Claude Code's records have the first two as well; of these qwen-code's alone have any."""
+
+_KINDS = frozenset(("user", "assistant", "tool_result", "system"))
+
+
+def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    root = Path(environment.get("QWEN_HOME") or home / ".qwen")
+    return (root / "projects",)
+
+
+def _find(path: Path) -> Iterator[LogFile]:
+    found = [path] if path.is_file() else _walk(path)
+    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
+        head = read_head(each)
+        if all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS):
+            changed = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield LogFile(_AGENT, each, status.st_size, changed)
+
+
+def _walk(folder: Path) -> list[Path]:
+    return [
+        Path(parent, name)
+        for parent, _, names in os.walk(folder)
+        for name in names
+        if name.endswith(".jsonl")
+    ]
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    """Yield the conversation of a log, and those of its sub-agents."""
+    by_agent: dict[str, list[Entry]] = {}
+    unread = set[str]()
+    title, project = "", None
+    with log.path.open("rb") as file:
+        for line in file:
+            try:
+                record = decode(line)
+            except ValueError:
+                if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
+                    unread.add(BROKEN)
+                continue
+            if record.get("type") not in _KINDS:
+                unread.add(str(record.get("type")))
+                continue
+            payload = take_object(record.get("systemPayload"))
+            title = take_text(payload.get("customTitle")) or title
+            project = project or last_name(record.get("cwd"))
+            by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
+    for agent, records in by_agent.items():
+        yield LoggedConversation(
+            agent=_AGENT,
+            name=(title or log.path.stem) + (f", {agent}" if agent else ""),
+            project=project,
+            host=None,  # it is in the settings
+            wire=CHAT,
+            requests=partial(_find_requests, records, log.copied),
+            path=PATHS[CHAT],
+            is_side=bool(agent) or any(record.get("isSidechain") for record in records),
+            unread=frozenset(unread),
+        )
+
+
+def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer, with what was said on its branch before.
+
+    A session that was branched off begins with copies of another's records; they are no requests
+    of its own.
+    """
+    known = {record.get("uuid"): record for record in records}
+    turns: list[Turn] = []
+    writer = TurnWriter(CHAT)
+    last: object = None
+    made: dict[object, Sequence[Turn]] = {}
+    joined: dict[tuple[Turn, ...], Turn] = {}
+    when = datetime.fromtimestamp(0, UTC)
+    for record in records:
+        if record.get("parentUuid") != last:
+            turns = [*_rebuild(record, known, made)]
+        last = record.get("uuid")
+        if record.get("type") == "assistant":
+            usage, key = _read_usage(record), take_text(last) or None
+            if "forkedFrom" not in record and key not in copied:
+                model = record.get("model")
+                yield LoggedRequest(
+                    items=writer.write(_join(turns, joined)),
+                    when=when,
+                    model=model if isinstance(model, str) else None,
+                    usage=usage,
+                    key=key,
+                )
+        elif record.get("type") in ("user", "tool_result"):
+            when = read_time(record.get("timestamp")) or when
+        _append(turns, record, made)
+
+
+def _rebuild(
+    record: Entry, known: Mapping[object, Entry], made: dict[object, Sequence[Turn]]
+) -> list[Turn]:
+    """Return the turns before a record, following its parents."""
+    parents, seen = list[Entry](), set[object]()
+    parent = known.get(record.get("parentUuid"))
+    while parent is not None and parent.get("uuid") not in seen:
+        parents.append(parent)
+        seen.add(parent.get("uuid"))
+        parent = known.get(parent.get("parentUuid"))
+    turns: list[Turn] = []
+    for each in reversed(parents):
+        _append(turns, each, made)
+    return turns
+
+
+def _append(turns: list[Turn], record: Entry, made: dict[object, Sequence[Turn]]) -> None:
+    """Add what a record says; a compression takes the place of all before it."""
+    key = record.get("uuid")
+    if record.get("type") == "system":
+        contents = take_object(record.get("systemPayload")).get("compressedHistory")
+        if record.get("subtype") != "chat_compression" or not isinstance(contents, list):
+            return
+        turns.clear()
+    else:
+        contents = [record.get("message")]
+    if key not in made:
+        made[key] = [turn for each in take_objects(contents) for turn in _read_content(each)]
+    turns += made[key]
+
+
+def _join(turns: Sequence[Turn], joined: dict[tuple[Turn, ...], Turn]) -> Iterator[Turn]:
+    """Yield turns; what the user said several times in a row is one."""
+    for role, group in groupby(turns, key=lambda turn: turn.role):
+        own = (*group,)
+        if role != "user" or len(own) == 1:
+            yield from own
+            continue
+        if own not in joined:
+            joined[own] = Turn("user", [part for turn in own for part in turn.parts])
+        yield joined[own]
+
+
+def _read_content(content: Entry) -> Iterator[Turn]:
+    """Yield the turns of one of Gemini's contents."""
+    said: list[Text | Media | Thought | Call] = []
+    results: list[Result] = []
+    for part in take_objects(content.get("parts")):
+        call, result = take_object(part.get("functionCall")), part.get("functionResponse")
+        text, inline = take_text(part.get("text")), take_object(part.get("inlineData"))
+        if isinstance(result, dict):
+            results.append(_read_result(result))
+        elif call:
+            name, asked = take_text(call.get("name")), call.get("args") or {}
+            said.append(Call(take_text(call.get("id")), name, asked))
+        elif inline:
+            said.append(Media(take_text(inline.get("mimeType")), take_text(inline.get("data"))))
+        elif text:
+            said.append(Thought(text) if part.get("thought") else Text(text))
+    if results:
+        yield Turn("tool", results)
+    if said:
+        yield Turn("assistant" if content.get("role") == "model" else "user", said)
+
+
+def _read_result(result: Entry) -> Result:
+    response = take_object(result.get("response"))
+    output = response.get("output", response.get("error"))
+    inline = (take_object(part.get("inlineData")) for part in take_objects(result.get("parts")))
+    return Result(
+        take_text(result.get("id")),
+        take_text(result.get("name")),
+        take_text(output),
+        is_error="error" in response,
+        media=[
+            Media(take_text(each.get("mimeType")), take_text(each.get("data")))
+            for each in inline
+            if each
+        ],
+    )
+
+
+def _read_usage(record: Entry) -> Usage | None:
+    """Return what the provider reported; qwen-code counts the reasoning among the answer."""
+    usage = take_object(record.get("usageMetadata"))
+    prompt, thoughts = (
+        take_count(usage.get(name)) for name in ("promptTokenCount", "thoughtsTokenCount")
+    )
+    if not prompt:
+        return None
+    return Usage(
+        prompt=prompt,
+        cached=take_count(usage.get("cachedContentTokenCount")),
+        completion=take_count(usage.get("candidatesTokenCount")),
+        reasoning=thoughts,
+    )
+
+
+QWEN_CODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+"""The logs of qwen-code."""

@@ -1,0 +1,359 @@
+"""What user, model and tools said, as the elements of a request in the format of its provider.
+
+Agents that speak to many providers log a conversation in a form of their own. They, or the package
+that they use for it, write it in the format of each provider when they ask.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from addon.replay.logs.entries import (
+    Entry,
+    decode,
+    take_object,
+    take_objects,
+    take_text,
+    write_json,
+)
+from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, WireFormat
+
+
+class Text(NamedTuple):
+    """Words of the user or the model."""
+
+    text: str
+
+
+class Media(NamedTuple):
+    """An image or a document: its kind (`image/png`) and its bytes in base64."""
+
+    mime: str
+    data: str
+
+
+class Thought(NamedTuple):
+    """Reasoning of the model.
+
+    signature: what the provider wants back with it, if anything: a signature, or the whole
+        encrypted.
+    item: names the reasoning of which this is a part, where it has several.
+    is_redacted: whether there is nothing but the signature.
+    """
+
+    text: str
+    signature: str | None = None
+    item: str | None = None
+    is_redacted: bool = False
+
+
+class Call(NamedTuple):
+    """A call of a tool."""
+
+    id: str
+    name: str
+    input: object
+    signature: str | None = None
+
+
+class Result(NamedTuple):
+    """What the tool of a call gave."""
+
+    id: str
+    name: str
+    text: str
+    is_error: bool = False
+    media: Sequence[Media] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """What one side says at once."""
+
+    role: Literal["user", "assistant", "tool"]
+    parts: Sequence[Text | Media | Thought | Call | Result]
+
+
+class TurnWriter:
+    """Writes turns as the elements of requests; those of the same turns are the same objects."""
+
+    def __init__(self, wire: WireFormat) -> None:
+        self._wire = wire
+        self._written: dict[tuple[Turn, ...], Sequence[Entry]] = {}
+
+    def write(self, turns: Iterable[Turn]) -> tuple[Entry, ...]:
+        """Return the elements of a request."""
+        items: list[Entry] = []
+        for group in self._join(turns):
+            written = self._written.get(group)
+            if written is None:
+                written = self._written[group] = [*_WRITERS[self._wire](group)]
+            items += written
+        return tuple(items)
+
+    def _join(self, turns: Iterable[Turn]) -> Iterator[tuple[Turn, ...]]:
+        """Yield the turns that are one element: Anthropic's are a side's, all others one each."""
+        if self._wire is MESSAGES:
+            for _, group in groupby(turns, key=lambda turn: turn.role == "assistant"):
+                yield (*group,)
+        else:
+            yield from ((turn,) for turn in turns)
+
+
+def _write_chat(turns: Sequence[Turn]) -> Iterator[Entry]:
+    for turn in turns:
+        texts = [part.text for part in turn.parts if isinstance(part, Text)]
+        media = [part for part in turn.parts if isinstance(part, Media)]
+        if turn.role == "user":
+            blocks = [{"type": "text", "text": text} for text in texts]
+            is_text = len(texts) == 1 and not media
+            yield {
+                "role": "user",
+                "content": texts[0] if is_text else [*blocks, *map(_write_image, media)],
+            }
+        elif turn.role == "assistant":
+            thoughts = "".join(part.text for part in turn.parts if isinstance(part, Thought))
+            calls = [
+                {
+                    "id": part.id,
+                    "type": "function",
+                    "function": {"name": part.name, "arguments": write_json(part.input)},
+                }
+                for part in turn.parts
+                if isinstance(part, Call)
+            ]
+            yield {
+                "role": "assistant",
+                "content": "".join(texts),
+                **({"reasoning_content": thoughts} if thoughts else {}),
+                **({"tool_calls": calls} if calls else {}),
+            }
+        else:
+            results = [part for part in turn.parts if isinstance(part, Result)]
+            for part in results:
+                yield {"role": "tool", "tool_call_id": part.id, "content": part.text}
+            images = [_write_image(each) for part in results for each in part.media]
+            if images:  # a result has text alone, so they go into a message behind
+                told = {"type": "text", "text": "Attached image(s) from tool result:"}
+                yield {"role": "user", "content": [told, *images]}
+
+
+def _write_image(media: Media) -> Entry:
+    url = f"data:{media.mime};base64,{media.data}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _write_messages(turns: Sequence[Turn]) -> Iterator[Entry]:
+    blocks: list[Entry] = []
+    for turn in turns:
+        for part in turn.parts:
+            match part:
+                case Text(text) if text:
+                    blocks.append({"type": "text", "text": text})
+                case Media():
+                    blocks.append(_write_source(part))
+                case Thought(text, signature, _, is_redacted) if signature:
+                    blocks.append(
+                        {"type": "redacted_thinking", "data": signature}
+                        if is_redacted
+                        else {"type": "thinking", "thinking": text, "signature": signature}
+                    )
+                case Call():
+                    blocks.append(
+                        {"type": "tool_use", "id": part.id, "name": part.name, "input": part.input}
+                    )
+                case Result():
+                    told = {"type": "text", "text": part.text}
+                    block: dict[str, object] = {"type": "tool_result", "tool_use_id": part.id}
+                    block["content"] = part.text
+                    if part.media:
+                        block["content"] = [told, *map(_write_source, part.media)]
+                    if part.is_error:
+                        block["is_error"] = True
+                    blocks.append(block)
+    if blocks:
+        yield {
+            "role": "assistant" if turns[0].role == "assistant" else "user",
+            "content": blocks,
+        }
+
+
+def _write_source(media: Media) -> Entry:
+    kind = "image" if media.mime.startswith("image/") else "document"
+    source = {"type": "base64", "media_type": media.mime, "data": media.data}
+    return {"type": kind, "source": source}
+
+
+def _write_responses(turns: Sequence[Turn]) -> Iterator[Entry]:
+    for turn in turns:
+        if turn.role == "user":
+            blocks: list[Entry] = [
+                {"type": "input_text", "text": part.text}
+                for part in turn.parts
+                if isinstance(part, Text)
+            ]
+            blocks += [_write_input(part) for part in turn.parts if isinstance(part, Media)]
+            yield {"role": "user", "content": blocks}
+            continue
+        summaries: dict[str, list[Entry]] = {}
+        for part in turn.parts:
+            match part:
+                case Text(text):
+                    yield {
+                        "role": "assistant",
+                        "content": [{"type": "output_text", "text": text}],
+                    }
+                case Thought(text, signature, item) if signature:
+                    told = [{"type": "summary_text", "text": text}] if text else []
+                    if item is not None and item in summaries:
+                        summaries[item] += told
+                        continue
+                    summary = summaries[item or ""] = [*told]
+                    yield {
+                        "type": "reasoning",
+                        "encrypted_content": signature,
+                        "summary": summary,
+                    }
+                case Call():
+                    yield {
+                        "type": "function_call",
+                        "call_id": part.id,
+                        "name": part.name,
+                        "arguments": write_json(part.input),
+                    }
+                case Result():
+                    texts = {"type": "input_text", "text": part.text}
+                    output = [texts, *map(_write_input, part.media)] if part.media else part.text
+                    yield {"type": "function_call_output", "call_id": part.id, "output": output}
+
+
+def _write_input(media: Media) -> Entry:
+    return {"type": "input_image", "image_url": f"data:{media.mime};base64,{media.data}"}
+
+
+def _write_gemini(turns: Sequence[Turn]) -> Iterator[Entry]:
+    for turn in turns:
+        parts: list[Entry] = []
+        for part in turn.parts:
+            match part:
+                case Text(text) if text:
+                    parts.append({"text": text})
+                case Thought(text, signature) if text:
+                    signed = {"thoughtSignature": signature} if signature else {}
+                    parts.append({"text": text, "thought": True, **signed})
+                case Media():
+                    parts.append(_write_inline(part))
+                case Call():
+                    signed = {"thoughtSignature": part.signature} if part.signature else {}
+                    parts.append(
+                        {"functionCall": {"name": part.name, "args": part.input}, **signed}
+                    )
+                case Result():
+                    response = {"name": part.name, "content": part.text}
+                    parts.append({"functionResponse": {"name": part.name, "response": response}})
+                    parts += map(_write_inline, part.media)
+        if parts:
+            yield {"role": "model" if turn.role == "assistant" else "user", "parts": parts}
+
+
+def _write_inline(media: Media) -> Entry:
+    return {"inlineData": {"mimeType": media.mime, "data": media.data}}
+
+
+_WRITERS = {
+    CHAT: _write_chat,
+    MESSAGES: _write_messages,
+    RESPONSES: _write_responses,
+    GEMINI: _write_gemini,
+}
+
+PATHS = {
+    CHAT: "/v1/chat/completions",
+    MESSAGES: "/v1/messages",
+    RESPONSES: "/v1/responses",
+    GEMINI: "/v1beta/models/{model}:streamGenerateContent",
+}
+"""The path of a request, by its format."""
+
+
+class Provider(NamedTuple):
+    """Where a provider is reached, if that is known, and the format in which it is spoken to."""
+
+    host: str | None
+    wire: WireFormat = CHAT
+
+
+PROVIDERS = {
+    "anthropic": Provider("api.anthropic.com", MESSAGES),
+    "openai": Provider("api.openai.com", RESPONSES),
+    "google": Provider("generativelanguage.googleapis.com", GEMINI),
+    "openrouter": Provider("openrouter.ai"),
+    "github-copilot": Provider("api.githubcopilot.com"),
+    "deepseek": Provider("api.deepseek.com"),
+    "xai": Provider("api.x.ai"),
+    "groq": Provider("api.groq.com"),
+    "mistral": Provider("api.mistral.ai"),
+    "cerebras": Provider("api.cerebras.ai"),
+    "zai": Provider("api.z.ai"),
+    "moonshotai": Provider("api.moonshot.ai"),
+}
+"""Providers as several agents name them."""
+
+UNKNOWN = Provider(None)
+"""A provider of another name: most speak Chat Completions."""
+
+
+def read_chat(message: Entry) -> Turn | None:
+    """Return a message of Chat Completions as a turn; None for a system prompt or an empty one.
+
+    LiteLLM takes such messages for every provider, and writes them in the provider's format.
+    """
+    role, content = message.get("role"), message.get("content")
+    texts = [content] if isinstance(content, str) else []
+    media = list[Media]()
+    for block in take_objects(content):
+        if isinstance(text := block.get("text"), str):
+            texts.append(text)
+        head, _, data = take_text(take_object(block.get("image_url")).get("url")).partition(",")
+        if head.startswith("data:") and data:
+            media.append(Media(head.removeprefix("data:").partition(";")[0], data))
+    if role == "tool":
+        name, call_id = take_text(message.get("name")), take_text(message.get("tool_call_id"))
+        return Turn("tool", [Result(call_id, name, "\n".join(texts), media=media)])
+    said: list[Text | Thought | Call | Media] = [Text(text) for text in texts if text]
+    if role == "user":
+        said += media
+    for block in take_objects(message.get("thinking_blocks")):
+        signature, thought = take_text(block.get("signature")), take_text(block.get("thinking"))
+        said.insert(0, Thought(thought, signature or None))
+    for call in take_objects(message.get("tool_calls")):
+        function = take_object(call.get("function"))
+        asked = function.get("arguments")
+        if isinstance(asked, str):
+            with suppress(ValueError):  # what the model wrote may be no object; it goes as it is
+                asked = decode(asked or "{}")
+        said.append(Call(take_text(call.get("id")), take_text(function.get("name")), asked))
+    if not said or role not in ("user", "assistant"):
+        return None
+    return Turn("user" if role == "user" else "assistant", said)
+
+
+def find_seller(model: str) -> Provider:
+    """Return the provider of a model by LiteLLM's name of it, such as `anthropic/claude-...`."""
+    seller, has_seller, _ = model.partition("/")
+    if has_seller:
+        return LITELLM.get(seller, UNKNOWN)
+    begins = {"claude": "anthropic", "gpt-": "openai", "gemini": "gemini", "deepseek": "deepseek"}
+    own = (name for begin, name in begins.items() if model.startswith(begin))
+    return LITELLM.get(next(own, ""), UNKNOWN)
+
+
+LITELLM = PROVIDERS | {
+    "openai": Provider("api.openai.com"),
+    "gemini": Provider("generativelanguage.googleapis.com", GEMINI),
+    "vertex_ai": Provider("aiplatform.googleapis.com", GEMINI),
+    "moonshot": Provider("api.moonshot.ai"),
+}
+"""Providers as LiteLLM names them; OpenAI's it asks for Chat Completions."""
