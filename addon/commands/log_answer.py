@@ -37,9 +37,8 @@ _PROGRAMS: Mapping[str, str] = {
 """How an agent is started, where that is not its name."""
 
 _COST_ONLY: Mapping[CostOnly, str] = {
-    "differs": f"what their logs hold differs by more than {MOST_DIFFERENCE:.0%} from what the "
-    "provider counted",
-    "shortened": "their prompts got shorter without a word in the log, as behind obsmask",
+    "differs": f"over {MOST_DIFFERENCE:.0%} off what the provider counted",
+    "shortened": "shortened on the way, as behind obsmask",
 }
 
 _ACCOUNTS: Mapping[Account, str] = {
@@ -53,8 +52,8 @@ _DATE = re.compile(r"-20\d{6}$")
 _LEAST_SESSIONS = 3
 """Of fewer a part of many says nothing, not even how far it is off."""
 
-_MOST_MODELS = 6
-"""Rows of the table by model, so that all of it fits one screen."""
+_MOST_MODELS = 4
+"""Rows of the table by model: all that is said fits a screen of 24 lines."""
 
 
 def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
@@ -128,7 +127,7 @@ def print_answer(
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
     described = _describe(answer, logs if interrupted else None)
     console.print(
-        f"\n{described[0].upper()}{described[1:]}",
+        f"{described[0].upper()}{described[1:]}",
         style="bold",
         highlight=False,
         markup=False,
@@ -143,7 +142,7 @@ def print_answer(
         print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
-        console.print("\nNext: ", end="", highlight=False)
+        console.print("Next: ", end="", highlight=False)
         console.print(f"obsmask run -- {program}", style="bold", highlight=False, soft_wrap=True)
 
 
@@ -153,10 +152,9 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
     if money.answers:
         yield f"The answers were another {render_dollars(money.answers)}, masked or not."
     if money.unpriced_requests and money.is_priced:
-        yield (
-            f"{pluralize(money.unpriced_requests, 'request')} to models without a known price are "
-            f"in no amount of dollars: they are worth {money.unpriced:,.0f} input tokens."
-        )
+        requests = pluralize(money.unpriced_requests, "request")
+        worth = f"{money.unpriced:,.0f} input tokens"
+        yield f"Not in dollars, as no price is known: {requests} worth {worth}."
 
 
 # The table
@@ -182,7 +180,8 @@ _COLUMNS = ("agent and model", "sessions", "requests", "cost", "with masking", "
 def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Return a row for each agent and model, and one for each length of session."""
     rows = answer.list_models()
-    shown, others = rows[:_MOST_MODELS], rows[_MOST_MODELS:]
+    count = _MOST_MODELS if len(rows) <= _MOST_MODELS else _MOST_MODELS - 1
+    shown, others = rows[:count], rows[count:]
     by_model = [
         (f"{agent}, {_DATE.sub('', model or 'no model')}", *_render_cells(group))
         for agent, model, group in shown
@@ -244,24 +243,31 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
             f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
             f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
         )
-    for reason, group in answer.cost_only.items():
-        before, _, _ = _amounts(group.money)
-        amount = render_dollars(before) if group.money.is_priced else f"{before:,.0f} tokens"
-        yield (
-            f"{pluralize(group.sessions, 'session')} ({amount}) count for the cost alone: "
-            f"{_COST_ONLY[reason]}."
+    if answer.cost_only:
+        groups = answer.cost_only
+        money = sum((each.money for each in groups.values()), start=Money())
+        amount = (
+            render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
         )
+        reasons = [
+            f"{groups[why].sessions:,} {text}" for why, text in _COST_ONLY.items() if why in groups
+        ]
+        count = pluralize(sum(each.sessions for each in groups.values()), "session")
+        yield f"{count} ({amount}) counted for the cost alone: {', '.join(reasons)}."
     if account is None and answer.accounts:
         old, new = (answer.accounts.get(kind, Group()).money for kind in ("old", "new"))
         gain = _amounts(old)[1] - _amounts(new)[1]
         if gain > _amounts(old)[2]:
             more = render_dollars(gain) if old.is_priced else f"{gain:,.0f} tokens"
             yield (
-                f"{more} more would have been saved on an Anthropic account {_ACCOUNTS['old']}: "
-                "its newest models take changed texts before reasoning (--account old or new)."
+                f"Another {more} would have been saved on an Anthropic account {_ACCOUNTS['old']}, "
+                "which takes more changes (--account old or new)."
             )
+
+
+def _list_unread(answer: LogAnswer) -> Iterator[str]:
     if answer.unread:
-        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common(3))
+        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common())
         yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
 
 
@@ -284,7 +290,7 @@ def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
         sentence=f"{sessions}, {pluralize(money.requests, 'request')}: {_describe(answer)}",
         columns=_COLUMNS,
         rows=[row for rows in _list_rows(answer) for row in rows],
-        notes=[*_list_answers(answer), *_explain(answer, account)],
+        notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],
     )
 
 

@@ -245,8 +245,12 @@ def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
     found, files = [], list[SessionFile]()
     for path in paths:
         logs = find_logs(path)
-        are_logs = {log.path for each in logs for log in each.logs}
-        files += [file for file in list_files([path]) if file.path not in are_logs]
+        are_logs = {place for each in logs for log in each.logs for place in (log.path, log.folder)}
+        files += [
+            file
+            for file in list_files([path])
+            if are_logs.isdisjoint((file.path, *file.path.parents))
+        ]
         for each in logs:
             new = tuple(x for x in each.logs if choice.since is None or x.changed >= choice.since)
             found.append(each._replace(logs=new))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from addon.commands.main import main
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
@@ -21,6 +22,7 @@ from masking.accounting import Bill
 from tests.support.made_logs import MadeSession, write_claude_code
 from tests.support.places import ROOT
 from tests.support.sessions import CHATS
+from tests.support.terminals import terminal
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
@@ -40,7 +42,8 @@ def keep(home: Path, *sessions: MadeSession) -> list[Path]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"):
+    moved = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "MSWEA_GLOBAL_CONFIG_DIR")
+    for name in [*moved, *(name for name in os.environ if name.startswith("XDG_"))]:
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -162,7 +165,7 @@ def test_a_log_that_does_not_add_up_counts_for_its_cost(
     assert found["dollars_before"] > 0
     assert [1] == [each["sessions"] for each in found["cost_only"].values()]
     assert "1 session ($" in (said := say(capsys))
-    assert "count for the cost alone: their prompts got shorter" in said
+    assert "counted for the cost alone: 1 shortened on the way, as behind obsmask." in said
 
 
 def test_a_broken_log_does_not_end_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +187,7 @@ def test_both_accounts_are_told_where_that_matters(
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     accounts = replay(capsys)["logs"]["accounts"]
     assert accounts["new"]["dollars_saved"] == 0 < accounts["old"]["dollars_saved"]
-    assert "more would have been saved on an Anthropic account made before" in say(capsys)
+    assert "would have been saved on an Anthropic account made before" in say(capsys)
     assert replay(capsys, "--account", "old")["logs"]["dollars_saved"] > 0
     assert {} == replay(capsys, "--account", "new")["logs"]["accounts"]
 
@@ -198,15 +201,23 @@ def test_a_model_without_a_price_stands_apart(
         MadeSession(turns=4, began=NOW - DAY, seed=2, model="nobodys-model"),
     )
     said = say(capsys)
-    assert "5 requests to models without a known price are in no amount of dollars" in said
+    assert "Not in dollars, as no price is known: 5 requests worth" in said
     keep(home, MadeSession(turns=4, began=NOW - DAY, seed=1, model="nobodys-model"))
     assert re.search(r"Input was worth [\d,]+ input tokens", say(capsys))
 
 
 def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(home, MadeSession(turns=40, began=NOW - DAY, result=2_000))
+    """A session that counts for its cost alone is as good as none."""
+    _, odd = keep(
+        home,
+        MadeSession(turns=40, began=NOW - DAY, result=2_000),
+        MadeSession(turns=30, began=NOW - DAY, result=2_000, seed=2),
+    )
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
     assert main(["tune", "--processes", "1"]) == 0
-    assert "obsmask config set" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "obsmask config set" in said
+    assert "settings on 41 requests of" in said
 
 
 def test_a_report_shows_logs(
@@ -297,3 +308,45 @@ def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> Non
     assert errors[3] > errors[10] > errors[30] > errors[39] == 0.0
     # 20 of 40, half of them at 20% and half at 40%: 2 x sqrt(.5 x .1^2 / 19 x 20 / 20)
     assert pytest.approx(2 * (0.5 * 0.01 / 19) ** 0.5, rel=1e-6) == errors[19]
+
+
+# What it looks like
+
+
+def test_all_that_is_said_fits_a_screen_of_80_by_24(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything that may be said: many models, one without a price, some for the cost."""
+    models = (
+        *("claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101", "nobodys-model"),
+        *("claude-haiku-4-5-20251001", "claude-sonnet-4-20250514"),
+    )
+    turns = (5, 20, 60, 60, 110)
+    keep(
+        home,
+        *(
+            MadeSession(turns=count, model=model, seed=number, began=NOW - DAY)
+            for number, (model, count) in enumerate(zip(models, turns, strict=True))
+        ),
+    )
+    [odd] = keep(home, MadeSession(turns=40, seed=20, began=NOW - DAY))
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("addon.commands.replay.open_console", lambda: Console(width=80))
+    assert main(["replay"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 22  # with what was found before it, and the shell's next line
+    assert max(map(len, lines)) <= 80
+    assert "Not in dollars" in "".join(lines)
+    assert "counted for the cost alone" in "".join(lines)
+
+
+def test_a_terminal_shows_what_was_found_and_how_far_it_is(home: Path) -> None:
+    keep(home, *(MadeSession(turns=40, seed=n, began=NOW - DAY) for n in range(6)))
+    command = (sys.executable, "-m", "addon.commands.main", "replay", "--processes", "2")
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    with terminal(*command, env=env) as shown:
+        shown.wait_for("claude-code: 6 logs in ~/.claude/projects")
+        shown.wait_for(" sessions, ")  # the bar
+        shown.wait_for("6 sessions since")
+        assert shown.wait() == 0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from addon.replay.logs.log import LoggedRequest
@@ -28,14 +29,20 @@ from tests.studio.scenario import write_project
 pytestmark = pytest.mark.thorough
 
 SESSIONS = """
-"$0" run -m "$1" MAINTASK
-"$0" run -m "$1" --continue "And what else?"
-"$0" run -m "$1" --continue "Or what?"
+"$0" serve --port "$2" &
+until (exec 3<> "/dev/tcp/127.0.0.1/$2") 2> /dev/null; do sleep .1; done
+say() { "$0" run --attach "http://127.0.0.1:$2" -m "$1" "${@:3}"; }
+say "$@" MAINTASK
+say "$@" --continue "And what else?"
+say "$@" --continue "Or what?"
+say "$@" --continue "Go on."
+kill %1
 """
-"""A session, resumed; old results are pruned at the end of the second task."""
+"""A session, resumed. opencode prunes what is older than two tasks, behind the last answer; so it
+has to stay."""
 
-LIMIT = {"limit": {"context": 120_000, "output": 8_000}}
-"""The third task goes on until opencode compacts the session."""
+LIMIT = {"limit": {"context": 160_000, "input": 150_000, "output": 8_000}}
+"""The last task goes on until opencode compacts the session."""
 
 
 class Case(NamedTuple):
@@ -77,8 +84,9 @@ class Recorded(NamedTuple):
 class Model:
     """Answers with parallel calls, failing ones, long results, thoughts and a sub-agent."""
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, wire: WireFormat) -> None:
         self.work = work
+        self.wire = wire
         self.asked = 0
         self.last: int | None = None
         """The number of the request that gets the last answer, once there was a compaction."""
@@ -94,7 +102,7 @@ class Model:
             return Reply(calls=(_shell(done, 20),)) if done < 3 else Reply(content="Counted.")
         self.asked += 1
         turn = self.asked
-        if turn in (62, 66, self.last) or turn > 200:
+        if turn in (62, 66, 70, self.last) or turn > 200:
             return Reply(content="All done.", thinking="That was all.")
         if turn == 5:
             task = {"description": "Counts", "prompt": "SUBTASK", "subagent_type": "general"}
@@ -107,7 +115,8 @@ class Model:
             1: Reply(content="Let me look.", calls=(_shell(turn, 1500), read, fails)),
             3: Reply(thinking="Hm.", calls=(_shell(turn, 1500),)),
             4: Reply(calls=(missing,)),
-            6: Reply(calls=nothing),
+            # What Gemini signs, opencode does not send back with a call of an unknown tool.
+            6: Reply(calls=(missing,) if self.wire is GEMINI else nothing),
         }.get(turn % 7, Reply(content="I go on.", calls=(_shell(turn, 1500),)))
 
 
@@ -132,16 +141,25 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     client = replace(
         client,
         command=(
-            *("bash", "-c", SESSIONS, "{package}/node_modules/.bin/opencode"),
+            *("bash", "-c", SESSIONS.replace("{", "{{").replace("}", "}}")),
+            "{package}/node_modules/.bin/opencode",
             f"{case.provider}/{case.model}",
+            str(find_free_port()),
         ),
         files={".config/opencode/opencode.json": json.dumps(config)},
-        environment={**(client.environment or {}), **dict.fromkeys(keys, "sk-scripted")},
+        environment={
+            **(client.environment or {}),
+            **dict.fromkeys(keys, "sk-scripted"),
+            "NO_PROXY": "127.0.0.1",
+            "no_proxy": "127.0.0.1",
+        },
     )
     workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
     (folder / "outer").mkdir()
-    with Provider(Model(workspace.work), tls_folder=folder / "tls", strict=True) as provider:
+    with Provider(
+        Model(workspace.work, case.wire), tls_folder=folder / "tls", strict=True
+    ) as provider:
         behind = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
@@ -169,8 +187,8 @@ def test_the_log_gives_the_requests_that_were_sent(recorded: Recorded) -> None:
     read = Counter(_render(each.items) for each in logged if each.items)
     assert Counter() == read - sent
     assert Counter() == sent - read
-    assert read.total() > 70
-    assert [1] == [len(summaries)], "it was compacted once"
+    assert read.total() > 100
+    assert summaries, "it was compacted"
     assert any(CLEARED in text for text in read), "it was pruned"
 
 

@@ -12,12 +12,19 @@ from addon.replay.logs.gemini_cli import GEMINI_CLI
 from addon.replay.logs.log import LogFile, LogKind
 from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
 from addon.replay.logs.opencode import OPENCODE
+from addon.replay.logs.openhands import OPENHANDS
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
 
 LOGS: tuple[LogKind, ...] = (
-    *(CLAUDE_CODE, CODEX, GEMINI_CLI, OPENCODE),
-    *(QWEN_CODE, PI, MINI_SWE_AGENT),
+    CLAUDE_CODE,
+    CODEX,
+    GEMINI_CLI,
+    OPENCODE,
+    QWEN_CODE,
+    PI,
+    MINI_SWE_AGENT,
+    OPENHANDS,
 )
 """The logs that are read, in the order in which they are looked for."""
 

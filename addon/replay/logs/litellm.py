@@ -26,7 +26,7 @@ _HOSTS = {
 """The hosts of LiteLLM's providers, by its names."""
 
 _OTHERS = frozenset(
-    ("azure", "bedrock", "ollama", "ollama_chat", "hosted_vllm", "lm_studio", "litellm_proxy")
+    ("azure", "bedrock", "ollama", "ollama_chat", "hosted_vllm", "litellm_proxy", "lm_studio")
 )
 """Providers whose host differs from user to user."""
 

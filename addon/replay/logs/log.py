@@ -66,6 +66,7 @@ class LogFile(NamedTuple):
         (names, file times).
     copied: keys of the requests in it that an earlier log has already; they are not counted again.
     session: names the session where one place, such as a database, has many; else "".
+    folder: has nothing in it but this log and others of its kind; None if it may have other files.
     """
 
     agent: str
@@ -74,6 +75,7 @@ class LogFile(NamedTuple):
     changed: datetime
     copied: frozenset[str] = frozenset()
     session: str = ""
+    folder: Path | None = None
 
 
 class LogKind(NamedTuple):

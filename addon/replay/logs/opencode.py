@@ -138,7 +138,8 @@ def _find_in_file(path: Path) -> Iterator[LogFile]:
         updated = read_time(take_object(about.get("time")).get("updated"))
         changed = updated or datetime.fromtimestamp(path.stat().st_mtime, UTC)
         if number:
-            yield LogFile(_AGENT, path, number * _MESSAGE_BYTES, changed, session=path.stem)
+            size, folder = number * _MESSAGE_BYTES, messages.parents[1]
+            yield LogFile(_AGENT, path, size, changed, session=path.stem, folder=folder)
 
 
 def _find_messages(path: Path) -> Path:

@@ -115,6 +115,8 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
                 if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
                     unread.add(BROKEN)
     about = next((entry for entry in entries if entry.get("type") == "session"), {})
+    if not any("id" in entry for entry in entries if entry.get("type") == "message"):
+        entries = [*_number(entries)]
     kinds = {str(entry.get("type")) for entry in entries}
     unread |= kinds - _IN_PROMPT - _NOT_SENT
     names = [
@@ -132,6 +134,18 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             path=PATHS[provider.wire],
             unread=frozenset(unread),
         )
+
+
+def _number(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the entries of a log of 2025, which had no ids, as later versions write them."""
+    for at, entry in enumerate(entries):
+        if entry.get("type") == "session":
+            yield entry
+            continue
+        more: dict[str, object] = {"id": at, "parentId": at - 1 if at > 1 else None}
+        if "firstKeptEntryIndex" in entry:
+            more["firstKeptEntryId"] = entry["firstKeptEntryIndex"]
+        yield {**entry, **more}
 
 
 def _take_answer(entry: Entry) -> Entry | None:
@@ -155,7 +169,8 @@ def _find_requests(
 
     A session that was forked begins with copies of another's entries: they are older than itself.
     """
-    began = read_time(about.get("timestamp")) if about.get("parentSession") else None
+    forked = about.get("parentSession") or about.get("branchedFrom")
+    began = read_time(about.get("timestamp")) if forked else None
     known = {entry.get("id"): entry for entry in entries if "id" in entry}
     turns: dict[object, Sequence[Turn]] = {}
     writer = TurnWriter(provider.wire)

@@ -27,6 +27,7 @@ from masking.conversation import (
 )
 from masking.history import History
 from masking.model import Edits, Path, Replacement
+from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
 from masking.wire import HeadSize, Marks, Usage
 
@@ -147,7 +148,7 @@ class RebuiltRequest(RecordedRequest):
 
     conversation: Conversation
 
-    def read(self) -> Conversation:
+    def read(self, cache: RequestCache) -> Conversation:
         """Return the request, read."""
         return self.conversation
 

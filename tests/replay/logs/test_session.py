@@ -14,6 +14,7 @@ from addon.replay.logs.session import Account, LogSession, Reckoning, fit
 from addon.replay.replay import ReplaySettings, replay
 from addon.replay.totals import compare_requests
 from masking.prices import PriceSettings, Pricing, find_pricing
+from masking.request_cache import RequestCache
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
@@ -149,7 +150,7 @@ def test_each_model_has_its_own_tokenizer() -> None:
 def test_what_is_hidden_stands_before_the_list() -> None:
     session = converse(30, hidden=12_000, scale=1.2).session()
     *_, last = session.requests()
-    conversation = last.read()
+    conversation = last.read(RequestCache())
     assert conversation.head.size is not None
     assert pytest.approx(10_000, rel=0.05) == conversation.head.size.total
     assert conversation.head.size.total == conversation.head.size.marked
@@ -166,7 +167,7 @@ def test_a_session_that_was_never_cached_has_no_marks() -> None:
         for each in converse(5).requests
     )  # fmt: skip
     requests = [*Made(bare).session().requests()]
-    assert not any(each.read().marks.are_there for each in requests)
+    assert not any(each.read(RequestCache()).marks.are_there for each in requests)
 
 
 def test_where_log_and_provider_differ_nothing_is_said_of_the_saving() -> None:
@@ -210,7 +211,7 @@ def test_without_usage_the_texts_count() -> None:
 
 
 def test_elements_that_requests_share_are_read_once() -> None:
-    requests = [each.read() for each in converse(20).session().requests()]
+    requests = [each.read(RequestCache()) for each in converse(20).session().requests()]
     for one, other in pairwise(requests):
         assert all(a is b for a, b in zip(one.parsed, other.parsed, strict=False))
 
