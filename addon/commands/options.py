@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
@@ -18,12 +18,14 @@ from pydantic.fields import FieldInfo
 from addon.config import CONFIG_NAME, ConfigFile, locate_config
 from addon.config_commands import dump_toml
 from addon.places import shipped
-from addon.replay.logs.log import LogChoice
-from addon.replay.replay import Pause, ReplaySettings, Ruled
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
 from masking.window import MaskPolicy
+
+if TYPE_CHECKING:  # `obsmask run` has these options, too, and an agent waits for it
+    from addon.replay.logs.log import LogChoice
+    from addon.replay.replay import Pause, ReplaySettings
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
@@ -169,11 +171,13 @@ def work_options(command: _Function) -> _Function:
     return _add_all(command, _WORK)
 
 
-def read_replay_settings(given: Mapping[str, Any]) -> list[ReplaySettings]:
+def read_replay_settings(given: Mapping[str, Any]) -> "list[ReplaySettings]":
     """Return the settings of the configuration and the options, once for each of the prices.
 
     Raises ConfigError if they are impossible.
     """
+    from addon.replay.replay import ReplaySettings, Ruled
+
     settings = open_config(given["config"], read_overrides(given)).settings
     memory = given.get("memory")
     remembers = bool(settings.memory.enabled) if memory is None else memory
@@ -210,8 +214,10 @@ def log_options(command: _Function) -> _Function:
     return _add_all(command, _LOGS)
 
 
-def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | None) -> LogChoice:
+def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | None) -> "LogChoice":
     """Return which sessions of logs are meant; without paths and a time, those of 30 days."""
+    from addon.replay.logs.log import LogChoice
+
     if not paths and since is None:
         since = datetime.now(UTC) - timedelta(days=_DEFAULT_DAYS)
     return LogChoice(since, project)
@@ -263,7 +269,9 @@ def check_writable(file: Path) -> None:
         raise OSError(f"{file}: {os.strerror(errno.EACCES)}")
 
 
-def _read_pause(text: str) -> Pause:
+def _read_pause(text: str) -> "Pause":
+    from addon.replay.replay import Pause
+
     try:
         every, seconds = int(text.split(",")[0]), float(text.split(",")[1])
     except (ValueError, IndexError):

@@ -166,6 +166,18 @@ def test_ids_are_as_they_are_sent_and_thoughts_are_not(tmp_path: Path) -> None:
         assert expected == list(request.items[1:])
 
 
+def test_a_changed_history_that_is_written_one_by_one_first_has_no_requests(
+    tmp_path: Path,
+) -> None:
+    cut = {"functionResponse": {"id": "a", "name": "shell", "response": {"output": "cut"}}}
+    said = {"id": "n2", "timestamp": at(8), "type": "gemini", "content": asked(A), "tokens": None}
+    copies = (user("n1", 8, "Find the bug."), said, user("n3", 8, cut))
+    lines = (*TALK, *copies, {"$set": {"messages": copies}}, answer("g2", 9, "Found."))
+    _, second = requests_of(write(tmp_path / "session.jsonl", *lines))
+    expected = [content("user", "Find the bug."), content("model", *asked(A)), content("user", cut)]
+    assert expected == [*second.items]
+
+
 def test_a_compression_replaces_all_that_is_sent(tmp_path: Path) -> None:
     short = (TALK[0], user("s1", 7, "<state_snapshot>"), answer("s2", 7, "Got it."))
     lines = (*TALK, {"$set": {"messages": short}}, user("u2", 8, "Go on."), answer("g2", 9))

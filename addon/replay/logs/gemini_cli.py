@@ -6,8 +6,9 @@ the older logs the calls of an answer without words were put to those of the ans
 times at which they ended tell them apart, but of their usage nothing is left.
 
 A line of `.jsonl` is a message, whole again each time that it changed; or `$set`, which after a
-compression has all messages as they are sent from then on; or `$rewindTo`, which drops a message
-and all behind it. What gemini-cli writes is in packages/core/src/services/chatRecordingService.ts,
+compression, or once old results were cut, has all messages as they are sent from then on, and may
+have each of them in a line of its own before it; or `$rewindTo`, which drops a message and all
+behind it. What gemini-cli writes is in packages/core/src/services/chatRecordingService.ts,
 in github.com/google-gemini/gemini-cli. It writes neither signatures nor what it asks models beside
 the conversation: for a summary, for instance, or whether it goes in circles.
 
@@ -152,7 +153,9 @@ def _load(path: Path) -> _Chat:
             if "id" in record and steps and steps[-1].get("id") == record["id"]:
                 steps[-1] = record
             elif isinstance(changes, dict):
-                steps += [record] if isinstance(changes.get("messages"), list) else []
+                if isinstance(messages := changes.get("messages"), list):
+                    _drop_copies(steps, _take_objects(messages))
+                    steps.append(record)
             elif "id" in record or "$rewindTo" in record:
                 steps.append(record)
             else:
@@ -161,6 +164,16 @@ def _load(path: Path) -> _Chat:
     if any(map(_asks_unseen, steps, steps[1:])):
         unread.add("call")
     return _Chat(about, steps, frozenset(unread))
+
+
+def _drop_copies(steps: list[_Object], messages: Sequence[_Object]) -> None:
+    """Drop the messages at the end that are no news: a changed history is written one by one first.
+
+    An answer has a model, and its copy has none.
+    """
+    ids = {message.get("id") for message in messages}
+    while steps and steps[-1].get("id") in ids and "model" not in steps[-1]:
+        steps.pop()
 
 
 def _decode(data: bytes) -> dict[str, object]:
