@@ -85,7 +85,7 @@ def _find_requests(
         extra = take_object(message.get("extra"))
         answered = read_time(extra.get("timestamp"))
         if response := take_object(extra.get("response")):
-            known = (turn for turn in turns[:at] if turn is not None)
+            known = [turn for turn in turns[:at] if turn is not None]
             yield LoggedRequest(
                 items=tuple(sent[:at]) if is_chat else writer.write(known),
                 when=when if when.timestamp() else (answered or when),

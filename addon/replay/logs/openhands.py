@@ -146,7 +146,7 @@ def _find_requests(
             answered.add(response)
             usage = usages.get(response, {})
             yield LoggedRequest(
-                items=writer.write(_list_turns(view, turns)),
+                items=writer.write([*_list_turns(view, turns)]),
                 when=when,
                 model=(take_text(usage.get("model")) or model).rpartition("/")[2] or None,
                 usage=_read_usage(usage),

@@ -77,20 +77,32 @@ class Turn:
 
 
 class TurnWriter:
-    """Writes turns as the elements of requests; those of the same turns are the same objects."""
+    """Writes turns as the elements of requests; those of the same turns are the same objects.
+
+    A request mostly begins as the one before did, and only what is new in it is looked at.
+    """
 
     def __init__(self, wire: WireFormat) -> None:
         self._wire = wire
         self._written: dict[tuple[Turn, ...], Sequence[Entry]] = {}
+        self._turns: list[Turn] = []
+        self._items: list[Entry] = []
+        self._last = 0, 0
+        """Where the last group of turns began, and its elements: more turns may join it."""
 
-    def write(self, turns: Iterable[Turn]) -> tuple[Entry, ...]:
+    def write(self, turns: Sequence[Turn]) -> tuple[Entry, ...]:
         """Return the elements of a request."""
-        items: list[Entry] = []
-        for group in self._join(turns):
+        begins_so = [*turns[: len(self._turns)]] == self._turns
+        at, count = self._last if begins_so else (0, 0)
+        items = self._items[:count]
+        for group in self._join(turns[at:]):
+            self._last = at, len(items)
             written = self._written.get(group)
             if written is None:
                 written = self._written[group] = [*_WRITERS[self._wire](group)]
             items += written
+            at += len(group)
+        self._turns, self._items = [*turns], items
         return tuple(items)
 
     def _join(self, turns: Iterable[Turn]) -> Iterator[tuple[Turn, ...]]:
