@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
+from addon.commands.work import find_sessions
 from addon.replay.logs import LOGS, find_logs
-from addon.replay.logs.log import LoggedConversation, LogKind
+from addon.replay.logs.log import LogChoice, LoggedConversation, LogKind
 from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
 from addon.replay.logs.openhands import OPENHANDS
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
 from masking.wire import CHAT, GEMINI, MESSAGES, Usage, WireFormat
+from tests.replay.opencode_log import MadeSession, write_files
 
 Entry = dict[str, Any]
 
@@ -385,3 +387,15 @@ def test_a_folder_of_other_things_has_no_logs(kind: LogKind, tmp_path: Path) -> 
     (tmp_path / "base_state.json").write_text("{}")
     (tmp_path / "x.traj.json").write_text('{"messages": []}')
     assert [] == list(kind.find(tmp_path))
+
+
+def test_the_parts_of_a_log_are_no_files_of_their_own(tmp_path: Path) -> None:
+    made = MadeSession()
+    made.say("Mend it.")
+    made.answer("Done.")
+    write_files(tmp_path / "opencode", made)
+    write_conversation(tmp_path / "openhands" / "c", "openai/gpt-9", *OPENHANDS_EVENTS)
+    other = write_lines(tmp_path / "other.jsonl", {"messages": [USER]})
+    found = find_sessions([tmp_path], LogChoice())
+    assert ["opencode", "openhands"] == [each.agent for each in found.logs]
+    assert [other] == [file.path for file in found.files]
