@@ -14,7 +14,7 @@ from types import FrameType
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """The exit codes by which a shell says that a command is missing, or cannot be run."""
 
-_KILLED = 128
+KILLED = 128
 """A command that a signal has ended has this plus the signal's number as its exit code."""
 
 _PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGCONT")
@@ -61,7 +61,7 @@ def _stop_with(command: int) -> None:
 
 def _read_exit_code(status: int) -> int:
     code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else _KILLED - code
+    return code if code >= 0 else KILLED - code
 
 
 class _Signals:

@@ -4,6 +4,7 @@ Money is in dollars where a price is known; what has none stands apart, in input
 much.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +16,12 @@ from rich.table import Table
 
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
-from addon.records.words import Currency, render_dollars
+from addon.records.words import Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import pluralize
+from addon.replay.report.page import LogSection
 from masking.accounting import is_about_nothing
 from masking.errors import printable
 
@@ -35,9 +37,8 @@ _PROGRAMS: Mapping[str, str] = {
 """How an agent is started, where that is not its name."""
 
 _COST_ONLY: Mapping[CostOnly, str] = {
-    "differs": f"what their logs hold differs by more than {MOST_DIFFERENCE:.0%} from what the "
-    "provider counted",
-    "shortened": "their prompts got shorter without a word in the log, as behind obsmask",
+    "differs": f"over {MOST_DIFFERENCE:.0%} off what the provider counted",
+    "shortened": "shortened on the way, as behind obsmask",
 }
 
 _ACCOUNTS: Mapping[Account, str] = {
@@ -45,8 +46,14 @@ _ACCOUNTS: Mapping[Account, str] = {
     "new": "made since",
 }
 
-_MOST_MODELS = 6
-"""Rows of the table by model, so that all of it fits one screen."""
+_DATE = re.compile(r"-20\d{6}$")
+"""The day of a model's version, for which a narrow table has no room."""
+
+_LEAST_SESSIONS = 3
+"""Of fewer a part of many says nothing, not even how far it is off."""
+
+_MOST_MODELS = 4
+"""Rows of the table by model: all that is said fits a screen of 24 lines."""
 
 
 def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
@@ -59,11 +66,11 @@ def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
 
 
 def render_headline(answer: LogAnswer, logs: int) -> str:
-    """Return what is known after some sessions; empty if nothing is.
+    """Return what is known after some sessions; empty if that is too little.
 
     logs: how many logs there are in all.
     """
-    if not answer.sessions:
+    if answer.sessions < min(logs, _LEAST_SESSIONS):
         return ""
     return f"So far, {answer.sessions:,} of about {logs:,} sessions: {_describe(answer, logs)}"
 
@@ -82,7 +89,7 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
     text = text.rstrip()
     if not before or not saved:
         return f"{text}; masking would have saved nothing."
-    part = f"({abs(saved) / before:.0%}{f' ±{100 * width / before:.0f}' if width else ''})"
+    part = f"({abs(saved) / before:.0%}{render_error(width / before, '{:.0f}')})"
     if is_about_nothing(saved, width):
         return f"{text}; with masking about as much {part}."
     verb = "saved" if saved > 0 else "lost"
@@ -118,8 +125,9 @@ def print_answer(
     side = "Interrupted after " if interrupted else ""
     requests = pluralize(answer.total.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
+    described = _describe(answer, logs if interrupted else None)
     console.print(
-        f"\n{_describe(answer, logs if interrupted else None).capitalize()}",
+        f"{described[0].upper()}{described[1:]}",
         style="bold",
         highlight=False,
         markup=False,
@@ -130,9 +138,11 @@ def print_answer(
         console.print(_render_groups(answer))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
+    if answer.total.requests and (answer.total.saved < 0 or answer.find_best_agent() is None):
+        print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
-        console.print("\nNext: ", end="", highlight=False)
+        console.print("Next: ", end="", highlight=False)
         console.print(f"obsmask run -- {program}", style="bold", highlight=False, soft_wrap=True)
 
 
@@ -142,10 +152,9 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
     if money.answers:
         yield f"The answers were another {render_dollars(money.answers)}, masked or not."
     if money.unpriced_requests and money.is_priced:
-        yield (
-            f"{pluralize(money.unpriced_requests, 'request')} to models without a known price are "
-            f"in no amount of dollars: they are worth {money.unpriced:,.0f} input tokens."
-        )
+        requests = pluralize(money.unpriced_requests, "request")
+        worth = f"{money.unpriced:,.0f} input tokens"
+        yield f"Not in dollars, as no price is known: {requests} worth {worth}."
 
 
 # The table
@@ -154,23 +163,40 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
 def _render_groups(answer: LogAnswer) -> Table:
     """Return a row for each agent and model, then one for each length of session."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("agent and model", overflow="fold")
-    for name in ("sessions", "requests", "cost", "with masking", "saved"):
+    table.add_column(_COLUMNS[0], overflow="fold")
+    for name in _COLUMNS[1:]:
         table.add_column(name, justify="right", no_wrap=True)
+    by_model, by_length = _list_rows(answer)
+    for rows in (by_model, by_length):
+        for name, *cells in rows:
+            table.add_row(escape(printable(name)), *cells)
+        table.add_section()
+    return table
+
+
+_COLUMNS = ("agent and model", "sessions", "requests", "cost", "with masking", "saved")
+
+
+def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Return a row for each agent and model, and one for each length of session."""
     rows = answer.list_models()
-    shown, others = rows[:_MOST_MODELS], rows[_MOST_MODELS:]
-    for agent, model, group in shown:
-        table.add_row(escape(printable(f"{agent}, {model or 'no model'}")), *_render_cells(group))
+    count = _MOST_MODELS if len(rows) <= _MOST_MODELS else _MOST_MODELS - 1
+    shown, others = rows[:count], rows[count:]
+    by_model = [
+        (f"{agent}, {_DATE.sub('', model or 'no model')}", *_render_cells(group))
+        for agent, model, group in shown
+    ]
     if others:
         rest = Group()
         for _, _, group in others:
             rest.sessions += group.sessions
             rest.money += group.money
-        table.add_row(f"{len(others)} more models", *_render_cells(rest))
-    table.add_section()
-    for length, group in sorted(answer.by_length.items()):
-        table.add_row(_name_length(length), *_render_cells(group))
-    return table
+        by_model.append((f"{len(others)} more", *_render_cells(rest)))
+    by_length = [
+        (_name_length(length), *_render_cells(group))
+        for length, group in sorted(answer.by_length.items())
+    ]
+    return by_model, by_length
 
 
 def _name_length(length: int) -> str:
@@ -200,7 +226,7 @@ def _render_saved(before: float, saved: float, width: float) -> str:
         return "0%"
     if is_about_nothing(saved, width):
         return "about 0"
-    return f"{saved / before:.0%} ±{100 * width / before:.0f}"
+    return f"{100 * saved / before + 0.0:.0f}%{render_error(width / before, '{:.0f}')}"
 
 
 # What else there is to say
@@ -217,25 +243,55 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
             f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
             f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
         )
-    for reason, group in answer.cost_only.items():
-        before, _, _ = _amounts(group.money)
-        amount = render_dollars(before) if group.money.is_priced else f"{before:,.0f} tokens"
-        yield (
-            f"{pluralize(group.sessions, 'session')} ({amount}) count for the cost alone: "
-            f"{_COST_ONLY[reason]}."
+    if answer.cost_only:
+        groups = answer.cost_only
+        money = sum((each.money for each in groups.values()), start=Money())
+        amount = (
+            render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
         )
+        reasons = [
+            f"{groups[why].sessions:,} {text}" for why, text in _COST_ONLY.items() if why in groups
+        ]
+        count = pluralize(sum(each.sessions for each in groups.values()), "session")
+        yield f"{count} ({amount}) counted for the cost alone: {', '.join(reasons)}."
     if account is None and answer.accounts:
         old, new = (answer.accounts.get(kind, Group()).money for kind in ("old", "new"))
         gain = _amounts(old)[1] - _amounts(new)[1]
         if gain > _amounts(old)[2]:
             more = render_dollars(gain) if old.is_priced else f"{gain:,.0f} tokens"
             yield (
-                f"{more} more would have been saved on an Anthropic account {_ACCOUNTS['old']}: "
-                "its newest models take changed texts before reasoning (--account old or new)."
+                f"Another {more} would have been saved on an Anthropic account {_ACCOUNTS['old']}, "
+                "which takes more changes (--account old or new)."
             )
+
+
+def _list_unread(answer: LogAnswer) -> Iterator[str]:
     if answer.unread:
-        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common(3))
+        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common())
         yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
+
+
+# As a part of the report
+
+
+def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
+    """Return what a report says of all sessions."""
+    money, currency = answer.total, _find_currency(answer)
+    before, saved, width = _amounts(money)
+    part = f"{abs(saved) / before:.0%}" if before else "0%"
+    amount = currency.render(abs(saved))
+    title = f"You would have {'saved' if saved > 0 else 'paid'} {amount}"
+    title += f", {part}" if saved > 0 else " more"
+    if not saved or is_about_nothing(saved, width):
+        title = "You would have saved about nothing"
+    sessions = pluralize(answer.sessions, "session")
+    return LogSection(
+        title=title,
+        sentence=f"{sessions}, {pluralize(money.requests, 'request')}: {_describe(answer)}",
+        columns=_COLUMNS,
+        rows=[row for rows in _list_rows(answer) for row in rows],
+        notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],
+    )
 
 
 # As JSON

@@ -1,6 +1,7 @@
 """`obsmask`: the command line."""
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,8 +23,8 @@ _COMMANDS = {
     "proxy": "Run the proxy in the foreground.",
     "ext-proc": "Run as the external processor of an Envoy.",
     "page": "Open the live page of a running proxy.",
-    "replay": "Price recordings with and without masking.",
-    "tune": "Find the best settings for your recordings.",
+    "replay": "Say what your sessions cost, and would have cost with masking.",
+    "tune": "Find the best settings for your sessions.",
     "status": "Show what masking saved.",
     "recall": "Print a tool result that was masked.",
     "mcp": "Serve masked tool results to an agent over MCP.",
@@ -45,7 +46,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        # What is loaded stays. The collector would look for garbage in it, several times.
+        gc.disable()
         found: click.Command = import_module(f"addon.commands.{cmd_name.replace('-', '_')}").command
+        gc.enable()
         return found
 
     def resolve_command(

@@ -29,6 +29,7 @@ from addon.commands.log_answer import (
     describe_answer,
     describe_found,
     describe_log,
+    describe_section,
     print_answer,
     render_headline,
 )
@@ -164,7 +165,7 @@ def command(
         else:
             _print_tables(replays, total=total)
         if report:
-            _write_report(report, first, paths, pause)
+            _write_report(report, first, paths, pause, account)
             print(report, file=sys.stderr)
     if interrupted:
         raise click.exceptions.Exit(_INTERRUPTED)
@@ -250,10 +251,25 @@ class ReplayResult:
                 self.masked_before.append(name)
             if wanted.requests:
                 self.details.write(f",\n{requests}" if self.details.tell() else requests)
+            if self.found and session.logged is not None and session.logged.cost_only:
+                continue  # its charts would show a saving
             if wanted.chart:
                 self.charts.append(chart)
             if wanted.rows:
                 self.conversations.append(ConversationTotals(name, totals))
+        if self.found and len(self.conversations) > 2 * MOST_DRAWN:
+            self.keep_most_expensive()
+
+    def keep_most_expensive(self) -> None:
+        """Forget what is to be drawn of all sessions but those that cost most."""
+        costs = [each.totals.before.cost for each in self.conversations]
+        order = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)[:MOST_DRAWN]
+        self.conversations = [self.conversations[at] for at in order]
+        self.charts = [self.charts[at] for at in order] if self.charts else []
+
+
+MOST_DRAWN = 40
+"""The sessions of logs that a report draws: those of a year would make a page of many megabytes."""
 
 
 @contextmanager
@@ -296,7 +312,11 @@ def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -
     facts = _Facts(settings)
     if log is not None:
         log.account = wanted.account
-    for compared in compare_requests(session, settings, counter(), passed_over):
+    slides = log is None or wanted.requests or wanted.chart
+    compared_requests = compare_requests(
+        session, settings, counter(), passed_over, with_sliding=slides
+    )
+    for compared in compared_requests:
         if log is not None and wanted.since is not None and compared.chosen.when < wanted.since:
             continue
         # A log tells what one session is; else the requests do.
@@ -311,7 +331,7 @@ def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -
         accounts["new"] = facts.add_up()
         log.account = "old"
         older = _Facts(settings)
-        for compared in compare_requests(session, settings, counter()):
+        for compared in compare_requests(session, settings, counter(), with_sliding=False):
             if wanted.since is None or compared.chosen.when >= wanted.since:
                 older.add(compared)
         accounts["old"] = older.add_up()
@@ -421,17 +441,28 @@ def write_json(replay: ReplayResult, out: TextIO) -> None:
 
 
 def _write_report(
-    path: Path, replay: ReplayResult, sources: Sequence[Path], pause: Pause | None
+    path: Path,
+    replay: ReplayResult,
+    sources: Sequence[Path],
+    pause: Pause | None,
+    account: Account | None,
 ) -> None:
     """Write the report of a replay of these files and folders. Raises OSError."""
     origin = Origin(
         created=datetime.now().astimezone(),
         version=version("observation-masking"),
-        sources=tuple(map(str, sources)),
+        sources=tuple(map(str, sources or [found.place for found in replay.found])),
         settings=replay.settings,
         pause=pause,
     )
-    path.write_text(render_report(replay.conversations, replay.charts, origin), encoding="utf-8")
+    logs = None
+    if replay.found:
+        if not replay.conversations:
+            raise ValueError(f"{path}: nothing to draw: no session says what masking would save")
+        replay.keep_most_expensive()
+        logs = describe_section(replay.answer, account)
+    page = render_report(replay.conversations, replay.charts, origin, logs)
+    path.write_text(page, encoding="utf-8")
 
 
 def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:

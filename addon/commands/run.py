@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +16,7 @@ from typing import Any, NamedTuple
 import click
 
 from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
-from addon.commands.foreground import NOT_FOUND, NOT_RUNNABLE, run_foreground
+from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
     OBSERVE,
     PolicyCommand,
@@ -26,7 +29,7 @@ from addon.commands.options import (
 from addon.config import advise
 from addon.network import Address, read_address
 from addon.places import state_folder
-from addon.proxy.authorities import upstream_bundle, user_bundle
+from addon.proxy.authorities import make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import client_environment
 from addon.proxy.health import Health, check_health
@@ -97,22 +100,60 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         )
     if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
         return _fail(command[0], "no such command", NOT_FOUND)
-    with _open_session(command, given) as session:
+    loading = click.get_current_context().find_object(ProxyProcess)
+    with _sign_of_life(loading, quiet=quiet):
+        opened = _open_session(command, given, loading)
+    with opened as session:
         if session.plan and not quiet:
             print(f"obsmask: {session.plan.line}", file=sys.stderr)
         if shows_page:
             _show_page(session.page)  # before the command has the terminal
+        started = time.monotonic()
         try:
             code = run_foreground(session.command, session.environment, session.notice_end)
         except OSError as error:
             return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
-        line = session.finish()
-    if not quiet:
+        line = session.finish(Ended(command, code, time.monotonic() - started))
+    if line and not quiet:
         print(f"obsmask: {line}", file=sys.stderr)
     return code
 
 
-def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> "OwnProxy | ExternalProxy":
+_STARTING = "obsmask: starting the proxy..."
+_SILENT_SECONDS = 0.5
+
+
+@contextlib.contextmanager
+def _sign_of_life(loading: ProxyProcess | None, *, quiet: bool) -> Iterator[None]:
+    """On a terminal, say after half a second what the user waits for; take it back at the end."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    is_shown = False
+
+    def show() -> None:
+        nonlocal is_shown
+        is_shown = True
+        sys.stderr.write(_STARTING)
+        sys.stderr.flush()
+
+    waited = time.monotonic() - loading.launched if loading else 0.0
+    timer = threading.Timer(max(0.0, _SILENT_SECONDS - waited), show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # it may be writing just now
+        if is_shown:
+            sys.stderr.write(f"\r{' ' * len(_STARTING)}\r")  # as any terminal understands
+            sys.stderr.flush()
+
+
+def _open_session(
+    command: tuple[str, ...], given: Mapping[str, Any], loading: ProxyProcess | None
+) -> "OwnProxy | ExternalProxy":
     changes, as_it_is = given["client_changes"], given["as_it_is"]
     if changes and as_it_is:
         raise click.UsageError("--as-it-is and --client-changes exclude each other")
@@ -131,7 +172,7 @@ def _open_session(command: tuple[str, ...], given: Mapping[str, Any]) -> "OwnPro
                 changes_client=changes,
                 as_it_is=as_it_is,
             ),
-            click.get_current_context().find_object(ProxyProcess),
+            loading,
         )
     if (
         changes
@@ -189,18 +230,20 @@ class ProxyOptions:
 class OwnProxy:
     """A proxy that starts and ends with the command. Should it die, it is started again.
 
+    loading: the proxy, if its process has been started already.
+
     Raises OSError, ValueError if the environment names a proxy that cannot come behind it, and
     RuntimeError if the proxy does not start.
     """
 
-    def __init__(self, options: ProxyOptions, proxy: ProxyProcess | None) -> None:
+    def __init__(self, options: ProxyOptions, loading: ProxyProcess | None) -> None:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
-        bundle, self._upstream_bundle = user_bundle(), upstream_bundle()
-        if proxy is None:
+        self._bundles = make_bundles()
+        if loading is None:
             state = state_folder()
-            proxy = ProxyProcess(state, open_log(state))
-        self._proxy = proxy
+            loading = ProxyProcess(state, open_log(state))
+        self._proxy = loading
         self._healths = [self._start()]
         self._deaths = 0
         address = self._proxy.address
@@ -215,7 +258,7 @@ class OwnProxy:
         changes = {**base_urls, **(self.plan.variables if self.plan else {})}
         self.environment = {
             **os.environ,
-            **client_environment(address.url, bundle, os.environ, changes),
+            **client_environment(address.url, self._bundles.user, os.environ, changes),
             **_name_recall_folder(self._healths[-1]),
         }
 
@@ -226,7 +269,7 @@ class OwnProxy:
         self._proxy.stop()
 
     def _start(self) -> Health:
-        return self._proxy.start(self._options.arguments, self._upstream_bundle)
+        return self._proxy.start(self._options.arguments, self._bundles.upstream)
 
     @property
     def page(self) -> str | None:
@@ -242,14 +285,21 @@ class OwnProxy:
             with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
                 self._healths.append(self._start())
 
-    def finish(self) -> str:
-        """End the proxy, and return the last line of the run."""
+    def finish(self, ended: "Ended") -> str:
+        """End the proxy, and return the last line of the run; empty if there is nothing to say.
+
+        Then no log is left behind, either.
+        """
         last = _check(self._proxy.address) or self._healths[-1]
         self._proxy.stop()
         tally = _count(last.records, {health.run for health in self._healths}, None)
-        return render_end(
-            tally, last, self._find_remedies(), deaths=self._deaths, log=self._proxy.log
+        line = render_end(
+            tally, last, self._find_remedies(), ended, deaths=self._deaths, log=self._proxy.log
         )
+        if not line:
+            with contextlib.suppress(OSError):
+                self._proxy.log.unlink()
+        return line
 
     def _find_remedies(self) -> "Remedies":
         if self._options.as_it_is:
@@ -295,12 +345,12 @@ class ExternalProxy:
     def notice_end(self, process: int) -> None:
         pass
 
-    def finish(self) -> str:
+    def finish(self, ended: "Ended") -> str:
         """Return the last line of the run: about all requests meanwhile, whoever sent them."""
         health = _check(self._address) or self._health
         tally = _count(health.records, {self._health.run}, self._since)
-        line = render_end(tally, health, self._find_remedies(), deaths=0, log=None)
-        return f"through {self._address.url} meanwhile: {line}"
+        line = render_end(tally, health, self._find_remedies(), ended, deaths=0, log=None)
+        return line and f"through {self._address.url} meanwhile: {line}"
 
     def _find_remedies(self) -> "Remedies":
         if self.plan is not None:
@@ -333,10 +383,44 @@ def _count(path: str | None, runs: set[str], since: datetime | None) -> Tally:
 
 # The last line
 
-_NOTHING = (
-    "no request to a model came through the proxy: obsmask doctor -- COMMAND looks for the reason; "
-    "obsmask run --reverse URL -- COMMAND is for an agent that takes no proxy"
-)
+_SHORT_SECONDS = 5.0
+"""Who asks a model takes longer, as a rule, or has an answer to show for it."""
+
+_ALONE = ("-h", "-v", "-V", "help", "version")
+_ANYWHERE = ("--help", "--version")
+
+
+class Ended(NamedTuple):
+    """The command, its exit code, and how many seconds it ran."""
+
+    command: Sequence[str]
+    code: int
+    seconds: float
+
+    @property
+    def is_informative(self) -> bool:
+        """Whether the command was only asked for its help, or its version."""
+        arguments = self.command[1:]
+        is_alone = len(arguments) == 1 and arguments[0] in _ALONE
+        return is_alone or any(word in _ANYWHERE for word in arguments)
+
+
+def _explain_nothing(ended: Ended) -> str:
+    """Return what may be wrong if no request came; empty if none was to be expected."""
+    called = shlex.join(ended.command)
+    if ended.is_informative:
+        return ""
+    if ended.seconds < _SHORT_SECONDS:
+        if 0 < ended.code <= KILLED:
+            return (
+                f"{ended.command[0]} failed before any request to a model came through the proxy; "
+                f"if it names the network or a certificate: obsmask doctor -- {called}"
+            )
+        return ""
+    return (
+        f"no request to a model came through the proxy: obsmask doctor -- {called} looks for the "
+        f"reason; obsmask run --reverse URL -- {called} is for an agent that takes no proxy"
+    )
 
 
 class Remedies(NamedTuple):
@@ -354,24 +438,26 @@ class Remedies(NamedTuple):
 
 
 def render_end(
-    tally: Tally, health: Health, remedies: Remedies, *, deaths: int, log: Path | None
+    tally: Tally, health: Health, remedies: Remedies, ended: Ended, *, deaths: int, log: Path | None
 ) -> str:
     """Return the line that ends a run: what it saved, and what stood in the way.
 
+    It is empty if nothing came through and nothing was to be expected.
+
     deaths: how often the proxy ended by itself; `log` says why.
     """
-    return "; ".join(_render_parts(tally, health, remedies, deaths, log))
+    return "; ".join(filter(None, _render_parts(tally, health, remedies, ended, deaths, log)))
 
 
 def _render_parts(
-    tally: Tally, health: Health, remedies: Remedies, deaths: int, log: Path | None
+    tally: Tally, health: Health, remedies: Remedies, ended: Ended, deaths: int, log: Path | None
 ) -> Iterator[str]:
     if health.lost_records:
         yield f"{health.summary}, of which {health.lost_records} could not be recorded"
     elif tally.count:
         yield render_tally(tally, _find_why(tally, health, remedies))
     else:
-        yield _NOTHING
+        yield _explain_nothing(ended)
     signed = tally.passed_through[SIGNED]
     if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).setting:
         yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"

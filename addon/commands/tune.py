@@ -22,12 +22,12 @@ from addon.commands.options import (
 )
 from addon.commands.replay import describe_assumed
 from addon.commands.terminal import fits, open_console
-from addon.commands.work import SessionWork, open_work
+from addon.commands.work import SessionWork, log_of, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice
 from addon.records.words import Currency
 from addon.replay.logs.session import Account
-from addon.replay.replay import Pause, ReplaySettings
+from addon.replay.replay import Pause, RecordedRequest, ReplaySettings, Session
 from addon.replay.totals import UNITS, AssumedPrice
 from addon.replay.tune.recommend import (
     LEAST_WINDOW,
@@ -81,7 +81,7 @@ def command(
         choice=choose_logs(paths, since, project),
         starts_for_few=True,
     ) as work:
-        run_tune(work, settings, open_console(), advice)
+        run_tune(work, settings, open_console(), advice, account=account)
 
 
 def run_tune(
@@ -91,6 +91,7 @@ def run_tune(
     advice: Advice,
     *,
     grid: Grid | None = None,
+    account: Account | None = None,
 ) -> Sweep:
     """Try a grid of settings on all sessions; print those worth a look, and those to use.
 
@@ -99,8 +100,10 @@ def run_tune(
     """
     tunings = list_tunings(tuning_of(present), grid or Grid())
     sessions = sum(1 for _ in islice(work.read(), work.workers.width))
-    batches = split_into_batches(tunings, max(1, -(-work.workers.width // max(1, sessions))))
-    found = work.run("tune", try_tunings, [(present, batch) for batch in batches])
+    # A log may have several sessions, and then the order would be another one.
+    tasks = 1 if work.found.logs else -(-work.workers.width // max(1, sessions))
+    batches = split_into_batches(tunings, max(1, tasks))
+    found = work.run("tune", try_on_session, [(present, batch, account) for batch in batches])
     outcomes = add_outcomes(tunings, batches, found)
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
@@ -112,6 +115,31 @@ def run_tune(
     settings = find_settings(recommend(sweep), present.price_settings)
     console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
     return sweep
+
+
+def try_on_session(
+    session: Session, present: ReplaySettings, tunings: Sequence[Tuning], account: Account | None
+) -> list[Outcome]:
+    """Return what each tuning yields on a session.
+
+    A session of a log that says nothing of what masking saves counts as one without requests.
+    """
+    log = log_of(session)
+    if log is not None:
+        log.account = account
+        if log.cost_only is not None:
+            return try_tunings(_NO_SESSION, present, tunings)
+    return try_tunings(session, present, tunings)
+
+
+class _NoSession:
+    name = ""
+
+    def requests(self) -> Iterator[RecordedRequest]:
+        return iter(())
+
+
+_NO_SESSION = _NoSession()
 
 
 def find_settings(tuning: Tuning, price_settings: PriceSettings) -> dict[str, object]:

@@ -32,7 +32,6 @@ from rich.progress import (
 from rich.text import Text
 
 from addon.commands.workers import Workers, open_workers, report
-from addon.recordings.flows import open_recording
 from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.logs import (
     FoundLogs,
@@ -91,6 +90,9 @@ class RecordingSource(NamedTuple):
 
     def open(self) -> Iterable[Opened]:
         """Open it. One that cannot be replayed is left out, unless it was named itself."""
+        # mitmproxy takes a second to import, and a log needs nothing of it.
+        from addon.recordings.flows import open_recording
+
         try:
             session = open_recording(self.file)
         except (OSError, ValueError) as error:
@@ -109,6 +111,17 @@ class ConversationSource(NamedTuple):
     def open(self) -> Iterable[Opened]:
         """Return the conversation."""
         return (Opened(self.conversation),)
+
+
+class UnreadSource(NamedTuple):
+    """A file of a folder, or the rest of one, that cannot be read."""
+
+    size: int
+    warning: str
+
+    def open(self) -> Iterable[Opened]:
+        """Return nothing but the warning."""
+        return (Opened(None, self.warning),)
 
 
 class LogSource(NamedTuple):
@@ -182,12 +195,18 @@ def _is_golden_file(file: Path) -> bool:
 def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
     """Yield the sessions of files: conversations one at a time, recordings before they are read.
 
-    Raises OSError and ValueError, with the file's name, for conversations.
+    A file of conversations that cannot be read is left out, unless it was named itself: then
+    ValueError is raised. Raises OSError.
     """
     for path, size, is_named in files:
         if path.name.endswith(_CONVERSATIONS):
-            for conversation in read_conversations(path):
-                yield ConversationSource(conversation.size, conversation)
+            try:
+                for conversation in read_conversations(path):
+                    yield ConversationSource(conversation.size, conversation)
+            except ValueError as error:
+                if is_named:
+                    raise
+                yield UnreadSource(0, f"left out: {error}")
         else:
             yield RecordingSource(path, size, is_named)
 
@@ -317,7 +336,7 @@ class SessionWork:
     workers: Workers
     progress: Console
     pause: Pause | None = None
-    found: FoundSessions = FoundSessions((), frozenset(), ())
+    found: FoundSessions = field(default_factory=lambda: FoundSessions((), frozenset(), ()))
     warned: set[str] = field(default_factory=set)
 
     def run(
@@ -517,7 +536,11 @@ _PERIOD = 600.0
 """The seconds over which speed is averaged: one session may take minutes."""
 
 _FIRST_LINE, _LINES_APART = 5.0, 2.0
-"""The first line comes after so many seconds, each further one after so many times as many."""
+"""The first line comes after so many seconds, each further one after so many times as many, and one
+as soon as anything is known."""
+
+_LOOKS_APART = 0.25
+"""In seconds."""
 
 
 class WorkProgress:
@@ -618,14 +641,17 @@ def show_progress(
         progress = WorkProgress(bar, title, size, workers, headline)
 
         def print_lines() -> None:
-            pause, passed = _FIRST_LINE, 0.0
-            while not over.wait(pause):
-                print(progress.describe(), file=sys.stderr, flush=True)
-                passed += pause
-                pause = passed * (_LINES_APART - 1)
+            began, due, is_known = time.monotonic(), _FIRST_LINE, False
+            while not over.wait(_LOOKS_APART):
+                passed = time.monotonic() - began
+                is_new = not is_known and headline is not None and bool(headline())
+                if passed >= due or is_new:
+                    print(progress.describe(), file=sys.stderr, flush=True)
+                    due = max(_FIRST_LINE, passed) * _LINES_APART
+                    is_known = is_known or is_new
 
         def refresh() -> None:
-            while not over.wait(0.5):
+            while not over.wait(_LOOKS_APART):
                 progress.refresh()
 
         shown = refresh if console.is_terminal else print_lines

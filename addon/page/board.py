@@ -114,7 +114,9 @@ class Conversation:
 
     key: names it in an address: its digest, or the host where requests could not be read.
     number: counts conversations from 1, in the order in which they were met.
+    began: when its first request arrived.
     names: who speaks with what: client, model, host.
+    folder: the last part of the name of the folder that the agent works in, if a request shows it.
     label: that of the rule whose settings held for its last request.
     unfit: the tokens that its model takes, if its last request was masked, and would else not fit.
     changed: the version of the board at its last change.
@@ -123,7 +125,9 @@ class Conversation:
 
     key: str
     number: int
+    began: str
     names: tuple[str, ...] = ()
+    folder: str | None = None
     label: str | None = None
     unfit: int | None = None
     changed: int = 0
@@ -195,9 +199,10 @@ class Board:
         found = self._conversations.get(key)
         if found is None:
             self._met += 1
-            found = self._conversations[key] = Conversation(key, self._met)
+            found = self._conversations[key] = Conversation(key, self._met, record.time)
         self._conversations.move_to_end(key)
         found.names, found.label = tuple(_name(record)), record.label
+        found.folder = record.folder or found.folder
         if record.fits_unmasked is not None:
             is_unfit = record.masking == "on" and not record.fits_unmasked
             found.unfit = record.model_window_tokens if is_unfit else None

@@ -59,6 +59,8 @@ def describe_row(conversation: Conversation) -> Described:
         "key": conversation.key,
         "number": conversation.number,
         "names": conversation.names,
+        "folder": conversation.folder,
+        "began": conversation.began,
         "label": conversation.label,
         "unfit": conversation.unfit and _UNFIT.format(conversation.unfit),
         "changed": conversation.changed,
@@ -73,17 +75,21 @@ def describe_sums(tally: Tally) -> Described:
 
     If all of them were observed only, the numbers are what masking would have done.
     """
-    line, notes = render_tally(tally), [*_list_notes(tally)]
+    line, notes, waits = render_tally(tally), [*_list_notes(tally)], tally.waits
     is_observed, tally = is_observed_only(tally), _shown_sums(tally)
     bill, unit = find_bill(tally)
+    currency = find_currency(tally.masked_bills) if unit == "usd" else INPUT_TOKENS
+    paid = bill.before if is_observed else bill.after
     return {
         "is_observed": is_observed,
         "requests": tally.count,
         "failed": tally.failed,
-        "sent": tally.tokens_before if is_observed else tally.tokens_after,
-        "spared": tally.tokens_before - tally.tokens_after,
+        "smaller": 1 - tally.tokens_after / tally.tokens_before if tally.tokens_before else None,
+        "cached": tally.cached_tokens / tally.prompt_tokens if tally.prompt_tokens else None,
+        "wait": waits.percentile(50),
         "masked": tally.changed,
-        "net": render_net(bill, find_currency(tally.bills) if unit == "usd" else INPUT_TOKENS),
+        "cost": currency.render(paid) if bill.requests else "",
+        "net": render_net(bill, currency),
         "is_loss": bill.is_certain and bill.saved < 0,
         "line": line,
         "notes": notes,
@@ -118,10 +124,12 @@ def is_observed_only(tally: Tally) -> bool:
 
 
 def find_bill(tally: Tally) -> tuple[BillSum, str]:
-    """Return the bill to show, and its unit: in US dollars if every price is known."""
-    if tally.dollars.requests and not tally.unpriced.requests:
-        return tally.dollars, "usd"
-    return tally.tokens, "input_tokens"
+    """Return the bill to show, and its unit: US dollars if any price is known.
+
+    What was only observed is not in it.
+    """
+    bills = tally.masked_bills
+    return (bills.dollars, "usd") if bills.dollars.requests else (bills.tokens, "input_tokens")
 
 
 def _shown_sums(tally: Tally) -> Tally:

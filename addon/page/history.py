@@ -1,19 +1,21 @@
 """The history in numbers, as JSON: a row for each session, and one session from its records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import time
 from typing import NamedTuple
 
 from addon.page.board import Board, Described
 from addon.page.describe import describe_conversation
 from addon.records.file import read_records
 from addon.records.sessions import (
+    FILE,
+    Running,
     Session,
-    fill_history,
-    has_history,
     is_running,
     list_running,
     name_session,
+    prepare_history,
     read_history,
 )
 
@@ -26,15 +28,21 @@ class HistoryRow(NamedTuple):
 
     key: names it in an address.
     state: "running", or "ended".
+    page: where the page of the proxy is that it runs through.
     cached: the share of the reported prompt tokens that came from the cache.
-    unit: "usd", or "input_tokens" where the price of any of its requests is not known.
-    before, after, error: its bill in that unit, unmasked and as it was paid, and how far off
-        `before` may be.
-    about: whose price that is where it is not the host's own.
+    unit: "usd", or "input_tokens" where no price of its requests is known.
+    before, after: its bill in that unit, unmasked and as it was paid.
+    steady, chance: how far off `before` may be; chances of several add up as their squares.
+    unpriced: requests that are not in this bill, as no price of theirs is known.
+    answers: what its answers cost, in US dollars.
+    sellers: whose prices these are where they are not the host's own.
+    why: why nothing was masked.
+    loss: why masking cost more than it saved, and when that turns.
     """
 
     key: str
     state: str
+    page: str | None
     began: str
     last: str
     agent: str | None
@@ -56,9 +64,13 @@ class HistoryRow(NamedTuple):
     unit: str
     before: float
     after: float
-    error: float
-    about: str | None
+    steady: float
+    chance: float
+    unpriced: int
+    answers: float
+    sellers: tuple[str, ...]
     why: str | None
+    loss: str | None
 
 
 class History:
@@ -67,19 +79,26 @@ class History:
     def __init__(self, folder: Callable[[], Path], records: Callable[[], Path]) -> None:
         self._folder, self._records = folder, records
 
-    def describe(self) -> Described:
+    def describe(self, known: str = "") -> Described:
         """Return all sessions, the latest first, and the proxies that run now.
 
+        known: the version that the reader has; if that is still so, it is told no more than that.
         Where there is no history yet, it is made from the records. Raises OSError, RuntimeError
         without a home, and sqlite3.Error.
         """
         folder = self._folder()
-        if not has_history(folder):
-            fill_history(folder, self._records())
+        prepare_history(folder, self._records())
         running = list_running(folder)
-        writers = {each.writer for each in running}
-        rows = [[*_describe_row(each, writers)] for each in reversed(read_history(folder))]
+        file = (folder / FILE).stat()
+        # Within a minute a session that idles may come to its end.
+        now = (*(each.writer for each in running), int(time() / 60) if running else 0)
+        version = "-".join(map(str, (file.st_mtime_ns, file.st_size, *now)))
+        if version == known:
+            return {"version": version}
+        pages = {each.writer: each for each in running}
+        rows = [[*_describe_row(each, pages)] for each in reversed(read_history(folder))]
         return {
+            "version": version,
             "columns": HistoryRow._fields,
             "sessions": rows,
             "running": [
@@ -102,12 +121,15 @@ class History:
         return {"key": key, "conversations": [describe_conversation(each) for each in found]}
 
 
-def _describe_row(session: Session, writers: set[str]) -> HistoryRow:
-    is_priced = session.dollars.requests and session.dollars.requests == session.tokens.requests
+def _describe_row(session: Session, running: Mapping[str, Running]) -> HistoryRow:
+    is_priced = bool(session.dollars.requests)
     bill = session.dollars if is_priced else session.tokens
+    proxy = running.get(session.writer.partition(".")[0])
+    is_live = is_running(session, running)
     return HistoryRow(
         key=session.session,
-        state="running" if is_running(session, writers) else "ended",
+        state="running" if is_live else "ended",
+        page=proxy.page if proxy and is_live else None,
         began=session.began,
         last=session.last,
         agent=session.agent,
@@ -129,7 +151,11 @@ def _describe_row(session: Session, writers: set[str]) -> HistoryRow:
         unit="usd" if is_priced else "input_tokens",
         before=bill.before,
         after=bill.after,
-        error=bill.error,
-        about=", ".join(session.borrowed) or None if is_priced else None,
+        steady=bill.steady,
+        chance=bill.margin.chance,
+        unpriced=session.tokens.requests - session.dollars.requests if is_priced else 0,
+        answers=session.answer_dollars,
+        sellers=session.borrowed if is_priced else (),
         why=session.why,
+        loss=session.loss,
     )

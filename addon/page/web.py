@@ -207,7 +207,8 @@ class _Sessions(_Handler):
     """All sessions. To read thousands takes a moment, in which live events go on."""
 
     async def answer(self, *_: str) -> None:
-        await self.answer_with(lambda history: history.describe())
+        known = self.get_query_argument("known", "") or ""
+        await self.answer_with(lambda history: history.describe(known))
 
     async def answer_with(self, describe: Callable[[History], Described]) -> None:
         history = self.served.history

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import certifi
 from filelock import FileLock
@@ -66,14 +67,26 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     yet, it is made, as on its first start. Raises OSError, with the variable's name, if a variable
     names no readable file.
     """
-    bundle = _store("ca-bundle", [*_read_trusted(environment), own_authority().read_bytes()])
-    _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
-    return bundle
+    return _store_user_bundle(_find_certificates(_read_trusted(environment)), environment)
 
 
 def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the authorities that the proxy is to trust: those the user trusts. Raises as above."""
-    return _store("upstream-ca-bundle", _read_trusted(environment))
+    return _store("upstream-ca-bundle", _find_certificates(_read_trusted(environment)))
+
+
+class Bundles(NamedTuple):
+    """The bundle for clients, and that for the proxy itself."""
+
+    user: Path
+    upstream: Path
+
+
+def make_bundles(environment: Mapping[str, str] = os.environ) -> Bundles:
+    """Return `user_bundle` and `upstream_bundle`; what the user trusts is read once."""
+    trusted = _find_certificates(_read_trusted(environment))
+    upstream = _store("upstream-ca-bundle", trusted)
+    return Bundles(_store_user_bundle(trusted, environment), upstream)
 
 
 def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
@@ -167,10 +180,20 @@ def _read_folder(folder: Path) -> Iterator[bytes]:
                 yield file.read_bytes()
 
 
-def _store(name: str, parts: Iterable[bytes]) -> Path:
-    """Keep each certificate once, and nothing else: such a file may hold a private key, too."""
-    found = dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
-    content = b"\n".join((*found, b""))
+def _find_certificates(parts: Iterable[bytes]) -> dict[bytes, None]:
+    """Return each certificate once, and nothing else: such a file may hold a private key, too."""
+    return dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
+
+
+def _store_user_bundle(trusted: dict[bytes, None], environment: Mapping[str, str]) -> Path:
+    own = _find_certificates([own_authority().read_bytes()])
+    bundle = _store("ca-bundle", {**trusted, **own})
+    _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
+    return bundle
+
+
+def _store(name: str, certificates: Iterable[bytes]) -> Path:
+    content = b"\n".join((*certificates, b""))
     bundle = _make_folder() / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.pem"
     _write(bundle, content)
     return bundle

@@ -92,17 +92,7 @@ class ProxyProcess:
 
     def load(self) -> None:
         """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
-        with self.log.open("ab") as output:
-            self._log_begin, self._is_told = output.tell(), False
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                _SERVE,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                cwd=self._folder,
-                env=make_files_absolute(os.environ),
-                start_new_session=True,
-            )
+        self._load()
 
     def start(self, arguments: Sequence[str], bundle: Path) -> "Health":
         """Have it serve, wait until it masks, and return its health.
@@ -112,18 +102,14 @@ class ProxyProcess:
 
         Raises RuntimeError, with the end of its log, if it does not start.
         """
-        if self._process is None:
-            self.load()
+        process = self._process or self._load()
         host, port = self.address  # any free port at first, the same one later
         place = ["--listen-host", host, "--listen-port", str(port), "--mode", f"regular@{port}"]
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
-            self._is_told = True
-            told = {"arguments": [*place, *arguments], "bundle": str(bundle)}
-            process.stdin.write(json.dumps(told).encode() + b"\n")
-            process.stdin.flush()
+        told = json.dumps({"arguments": [*place, *arguments], "bundle": str(bundle)})
+        self._is_told = True
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, and its log says why
+                process.stdin.write(f"{told}\n".encode())
         try:
             self.address, health = wait_for_start(
                 "the proxy", process, self._read_log, _find_masking, _RUN_START_SECONDS
@@ -165,6 +151,21 @@ class ProxyProcess:
         with contextlib.suppress(OSError):
             if self.log.stat().st_size == 0:
                 self.log.unlink()
+
+    def _load(self) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as output:
+            self._log_begin, self._is_told = output.tell(), False
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+                _SERVE,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                cwd=self._folder,
+                env=make_files_absolute(os.environ),
+                start_new_session=True,
+            )
+        return self._process
 
     def _read_log(self) -> str:
         return self.log.read_bytes()[self._log_begin :].decode(errors="replace")

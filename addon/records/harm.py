@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 from addon.records.record import RequestRecord
 from addon.records.tally import as_sent
-from addon.records.words import dollar_format
+from addon.records.words import render_dollars
 
 # Which conversations are compared
 
@@ -222,7 +222,10 @@ CONFIDENCE = 0.95
 """The probability that all intervals of all measures hold at every look."""
 
 LEAST = 10
-"""With fewer conversations in a group there are no intervals."""
+"""With fewer conversations in a group there are no intervals.
+
+Nor is there one of a count that is not 0 in fewer, of both groups.
+"""
 
 POWER = 0.8
 """How often a difference is found that is called one that would have been seen."""
@@ -410,6 +413,8 @@ def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
     if residual <= max(_ROUNDING * squares, _ROUNDING**2 * scale):
         residual = 0.0
     is_enough = min(masked, held_out) >= LEAST and freedom > 0
+    if measure.is_count:  # of what is rare, chance is not like a normal distribution
+        is_enough &= sum(value > 0 for rows in compared for _, _, value in rows) >= LEAST
     return Effect(
         measure,
         masked,
@@ -573,7 +578,7 @@ def _render_rise(share: float) -> str:
 
 
 class ShownEffect(NamedTuple):
-    """A measure in words; `difference` is empty with too few conversations."""
+    """A measure in words."""
 
     name: str
     masked: str
@@ -596,7 +601,7 @@ def describe_effects(verdict: Verdict) -> list[ShownEffect]:
 
 def _render_typical(measure: Measure, amount: float) -> str:
     if measure is DOLLARS:
-        return dollar_format(amount).format(amount)
+        return render_dollars(amount)
     if measure.is_count:
         return _render_number(max(0.0, amount))
     return f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
@@ -604,10 +609,10 @@ def _render_typical(measure: Measure, amount: float) -> str:
 
 def _render_interval(effect: Effect) -> str:
     """Return the difference: `+18% (+5% to +34%), more than chance`."""
-    if effect.critical == inf:
-        return ""
-    if not effect.has_interval:  # no conversation differs from the others of its group
-        return "" if effect.log_difference else "all the same"
+    if effect.measure.is_count and not (effect.typical_masked or effect.typical_held_out):
+        return "none in either"
+    if not effect.has_interval:
+        return "too few to tell"
     numbers = effect.difference, effect.low, effect.high
     if effect.measure.is_count:
         shown = [f"{number:+,.2f}" for number in numbers]

@@ -31,7 +31,8 @@ from addon.places import make_folder, open_private
 from addon.records.file import Log, read_records, release_lock, take_lock
 from addon.records.record import RequestRecord
 from addon.records.tally import BillSum, Tally
-from addon.records.words import why_nothing_masked
+from addon.records.words import why_lost, why_nothing_masked
+from masking.accounting import Margin
 from masking.conversation import Conversation
 from masking.errors import printable
 
@@ -67,20 +68,31 @@ _TRIM = """DELETE FROM sessions WHERE last <
 
 
 class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What requests would have cost unmasked, and what they cost; `error` is either way."""
+    """What the prompts of requests would have cost unmasked, and what they cost.
+
+    steady, variance: how far off `before` may be, as in a `Margin`.
+    """
 
     requests: int = 0
     before: float = 0.0
     after: float = 0.0
-    error: float = 0.0
+    steady: float = 0.0
+    variance: float = 0.0
+
+    @property
+    def margin(self) -> Margin:
+        """By how much `before` may be off, either way."""
+        return Margin(self.steady, self.variance)
 
     def __add__(self, other: "Bill") -> "Bill":
         """Return the bill of both."""
+        margin = self.margin + other.margin
         return Bill(
             self.requests + other.requests,
             self.before + other.before,
             self.after + other.after,
-            self.error + other.error,
+            margin.steady,
+            margin.variance,
         )
 
 
@@ -100,6 +112,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tokens, dollars: the bills in input tokens; in dollars, of the requests whose price is known.
     borrowed: whose prices the dollars are where they are not the host's own.
     why: why nothing was masked; None if something was.
+    loss: why masking cost more than it saved, and when that turns; None if it did not.
     """
 
     session: str
@@ -129,6 +142,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     borrowed: tuple[str, ...] = ()
     answer_dollars: float = 0.0
     why: str | None = None
+    loss: str | None = None
 
     @property
     def wait(self) -> float | None:
@@ -161,6 +175,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             borrowed=_join(first.borrowed, last.borrowed),
             answer_dollars=self.answer_dollars + later.answer_dollars,
             why=last.why if self.why and later.why else None,
+            loss=last.loss,
         )
 
 
@@ -203,7 +218,8 @@ class _Open:
         """Return what it came to so far."""
         tally, latest = self._tally, self._latest
         is_observed = tally.requests["observed"] == tally.count
-        bills = tally.observed if is_observed and tally.observed else tally
+        shown = tally.observed if is_observed and tally.observed else tally
+        bills = shown.bills
         return Session(
             session=self._session,
             writer=self._writer,
@@ -230,14 +246,17 @@ class _Open:
             tokens=_round(bills.tokens, 0),
             dollars=_round(bills.dollars, 6),
             borrowed=tuple(seller for seller, _ in bills.borrowed.most_common(3)),
-            answer_dollars=round(tally.answer_dollars, 6),
-            why=None if bills.changed else why_nothing_masked(tally).explain(),
+            answer_dollars=round(bills.answer_dollars, 6),
+            why=None if shown.changed else why_nothing_masked(tally).explain(),
+            loss=why_lost(shown),
         )
 
 
 def _round(bill: BillSum, digits: int) -> Bill:
-    before, after, error = (round(each, digits) for each in (bill.before, bill.after, bill.error))
-    return Bill(bill.requests, before, after, error)
+    margin = bill.margin
+    sums = (bill.before, bill.after, margin.steady)
+    before, after, steady = (round(each, digits) for each in sums)
+    return Bill(bill.requests, before, after, steady, round(margin.variance, 2 * digits))
 
 
 def name_session(record: RequestRecord) -> str | None:
@@ -265,7 +284,8 @@ class SessionLog:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._parts = 0
         self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._is_prepared = False
         self._once = Once()
 
     def add(self, record: RequestRecord) -> None:
@@ -289,28 +309,35 @@ class SessionLog:
     def close(self) -> None:
         """Write what is still waiting."""
         with self._lock:
-            timer = self._timer
+            timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-            self._write()
+        self._write()
 
     def _write(self) -> None:
-        with self._lock:
-            self._timer = None
-            changed = [each for each in self._open.values() if not each.is_written]
-            rows = [each.summarize() for each in changed]
-            for each in changed:
-                each.is_written = True
-            while len(self._open) > _MAX_OPEN:
-                self._open.popitem(last=False)
-        try:
-            folder = self._folder()
-            if self._records is not None and not has_history(folder):
-                fill_history(folder, self._records())
-            write_sessions(folder, rows)
-        except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
-            if self._once.is_first():
-                self._log(logging.WARNING, f"the history of sessions is not written: {error}")
+        """Write the rows that have changed; those that cannot be written now wait for the next."""
+        with self._writing:  # so that the last one waits for one that is under way
+            with self._lock:
+                self._timer = None
+                changed = [each for each in self._open.values() if not each.is_written]
+                rows = [each.summarize() for each in changed]
+                for each in changed:
+                    each.is_written = True
+                while len(self._open) > _MAX_OPEN:
+                    self._open.popitem(last=False)
+            if not rows:
+                return
+            try:
+                folder = self._folder()
+                if self._records is not None and not self._is_prepared:
+                    prepare_history(folder, self._records(), {row.run for row in rows})
+                    self._is_prepared = True
+                write_sessions(folder, rows)
+            except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
+                for each in changed:
+                    each.is_written = False
+                if self._once.is_first():
+                    self._log(logging.WARNING, f"the history of sessions is not written: {error}")
 
 
 def write_sessions(folder: Path, rows: Iterable[Session]) -> None:
@@ -321,15 +348,29 @@ def write_sessions(folder: Path, rows: Iterable[Session]) -> None:
         database.execute(_TRIM, (MAX_SESSIONS - 1,))
 
 
-def fill_history(folder: Path, records: Path) -> None:
-    """Write the rows of all recorded requests, where there is no history yet.
+def prepare_history(folder: Path, records: Path, own: Iterable[str | None] = ()) -> None:
+    """Make the history from the records where there is none, or where it is damaged.
 
-    Raises OSError and sqlite3.Error.
+    A damaged file is put aside. own: runs of the caller, who writes their rows himself, as do the
+    proxies that are running now. Raises OSError and sqlite3.Error.
     """
+    path = folder / FILE
+    with contextlib.suppress(FileNotFoundError):
+        if path.stat().st_size:
+            try:
+                with _connect(folder) as database:
+                    database.execute("SELECT count(*) FROM sessions").fetchone()
+            except sqlite3.DatabaseError as error:
+                if type(error) is not sqlite3.DatabaseError:  # locked, or the disk is full
+                    raise
+                path.replace(path.with_name(f"{FILE}.damaged"))
+            else:
+                return
+    left_out = {*own, *(each.run for each in list_running(folder))}
     found: dict[tuple[str, str | None], _Open] = {}
     for record in read_records(records):
         session = name_session(record)
-        if record.replay or session is None:
+        if record.replay or session is None or record.run in left_out:
             continue
         key = session, record.run
         if key not in found:
@@ -352,19 +393,14 @@ def _connect(folder: Path) -> Iterator[sqlite3.Connection]:
 # Reading
 
 
-def has_history(folder: Path) -> bool:
-    """Whether there is a history, though it may be empty."""
-    return (folder / FILE).exists()
-
-
 def read_history(folder: Path) -> list[Session]:
     """Return all sessions, the latest last; none if there is no history.
 
     Rows that cannot be read are passed over. Raises OSError and sqlite3.Error.
     """
-    if not has_history(folder):
-        return []
     path = folder / FILE
+    if not path.exists() or not path.stat().st_size:
+        return []
     uri = f"{path.as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True, timeout=_LOCKED_SECONDS)) as database:
         rows = database.execute(_READ).fetchall()

@@ -654,4 +654,3 @@ def _list_run(run: RunTally) -> Iterator[str]:
     if tally.held_out:
         yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
     yield from list_answers(tally)
-

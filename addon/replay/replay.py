@@ -14,7 +14,8 @@ from masking.errors import WireError
 from masking.memory import BoundaryMemory
 from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
-from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.request_cache import RequestCache
+from masking.rewrite import Strategies, rewrite_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
 from masking.wire import CHAT, Usage, WireFormat
@@ -44,11 +45,14 @@ class RecordedRequest:
     client: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self) -> Conversation:
-        """Read the request. Raises WireError if it cannot be masked."""
+    def read(self, cache: RequestCache) -> Conversation:
+        """Read the request; what the cache knows is not read again.
+
+        Raises WireError if it cannot be masked.
+        """
         if self.passed_over is not None:
             raise WireError(self.passed_over)
-        return read_request(self.body, self.wire, self.path)
+        return cache.read(self.body, self.wire, self.path)
 
 
 class Session(Protocol):
@@ -201,11 +205,12 @@ class _Replayer:
     def __init__(self, settings: ReplaySettings, counter: TokenCounter) -> None:
         self._settings, self._counter = settings, counter
         self._ledger = Ledger()
+        self._cache = RequestCache()
         self._memory = BoundaryMemory() if settings.remembers else None
 
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
-        conversation = recorded.read()
+        conversation = recorded.read(self._cache)
         settings = self._settings.choose(recorded, conversation)
         pricing = settings.find_pricing(recorded, conversation)
         prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)

@@ -29,6 +29,7 @@ from masking.accounting import (
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
 from masking.prices import Pricing
+from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
 from masking.window import Layout, is_summary_request, lay_out
 
@@ -114,10 +115,10 @@ def index_session(
     but for cache marks, of which each request has its own. The time is that of decoding and
     digesting all requests; the tokens of a message are counted once.
     """
-    indexer = _Indexer(settings)
+    indexer, cache = _Indexer(settings), RequestCache()
     for recorded in session.requests():
         try:
-            conversation = recorded.read()
+            conversation = recorded.read(cache)
         except WireError:
             continue
         indexer.add(recorded, conversation)

@@ -89,8 +89,12 @@ def compare_requests(
     settings: ReplaySettings,
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
+    *,
+    with_sliding: bool = True,
 ) -> Iterator[ComparedRequest]:
     """Replay a session; yield its requests in order.
+
+    Without the sliding window, which takes as long as the chosen policy, that stands in its place.
 
     The session is read once to index it, and then twice at the same time. In between, memory holds
     the last request of each conversation, and what the calls of each request refer to.
@@ -99,6 +103,11 @@ def compare_requests(
     order, references = index.order, index.references_by_request()
     del index
     chosen = replay(session, settings, counter, passed_over)
+    if not with_sliding:
+        for place, chose in zip(order, chosen, strict=True):
+            rereads = _count(references.get(place, ()), chose)
+            yield ComparedRequest(chose, chose, rereads, rereads)
+        return
     sliding = replay(session, replace(settings, slides=True), counter)
     for place, slid, chose in zip(order, sliding, chosen, strict=True):
         found = references.get(place, ())

@@ -185,7 +185,11 @@ def marked_pieces(conversation: Conversation) -> Iterator[int]:
     if marks.in_head:
         yield 0
     if marks.in_list:
-        found = [at for at, item in enumerate(conversation.items, 1) if is_marked(item)]
+        found = [
+            at
+            for at, known in enumerate(conversation.parsed, 1)
+            if (known.counted.is_marked if known.counted else is_marked(known.item))
+        ]
         yield from found or [len(conversation.items)]
 
 

@@ -255,10 +255,15 @@ def _is_short(pattern: bytes) -> bool:
     return len({*pattern}) == len(pattern) <= 2
 
 
+_SHORT_COSTS = {
+    layer: {pattern: cost for pattern, cost in costs.items() if _is_short(pattern)}
+    for layer, costs in _COSTS.items()
+}
+
+
 def _own_cost(classes: bytes) -> int:
     """Return what a class costs, or a pair of them, beside the classes in it."""
-    seen = ((costs, classes.translate(layer)) for layer, costs in _COSTS.items())
-    return sum(costs.get(found, 0) for costs, found in seen if _is_short(found))
+    return sum(costs.get(classes.translate(layer), 0) for layer, costs in _SHORT_COSTS.items())
 
 
 def _pairs_with(byte: int) -> tuple[tuple[bool, bool], ...]:

@@ -20,7 +20,7 @@ from addon.commands.doctor.records import check_prices, check_uncached
 from addon.commands.doctor.report import Finding
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
-from addon.commands.run import Remedies, render_end
+from addon.commands.run import Ended, Remedies, render_end
 from addon.config import ConfigFile, render_no_page, render_recall, user_config
 from addon.config_commands import Advice
 from addon.mask import render_recording
@@ -112,7 +112,7 @@ PRINTED: dict[str, list[Printed]] = {
             software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
             records="/state/requests.jsonl", unopened={}, unserved=0,
         ),
-        Remedies(), deaths=0, log=None,
+        Remedies(), Ended(("agent",), 0, 60.0), deaths=0, log=None,
     )],
     "addon.config.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
     "addon.config.render_no_page": [

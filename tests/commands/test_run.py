@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from addon.commands.run import Remedies, render_end
+from addon.commands.run import Ended, Remedies, render_end
 from addon.passed import HELD
 from addon.proxy.health import Health
 from addon.records.record import RequestRecord
@@ -41,6 +41,7 @@ def tally_of(*records: Mapping[str, object]) -> Tally:
     return tally
 
 
+ENDED = Ended(("agent", "a task"), 0, 60.0)
 REMEDIES = Remedies("obsmask run -- claude", "obsmask run --client-changes")
 
 
@@ -50,7 +51,7 @@ def render(
     told: Mapping[str, Any] | None = None,
 ) -> str:
     health = HEALTH.model_copy(update=told)
-    return render_end(tally_of(*records), health, remedies, deaths=0, log=None)
+    return render_end(tally_of(*records), health, remedies, ENDED, deaths=0, log=None)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_it_says_what_passed_by(told: Mapping[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize(("deaths", "times"), [(1, "once"), (3, "3 times")])
 def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
-    line = render_end(Tally(), HEALTH, Remedies(), deaths=deaths, log=Path("/a.log"))
+    line = render_end(Tally(), HEALTH, Remedies(), ENDED, deaths=deaths, log=Path("/a.log"))
     assert f"; the proxy ended {times} by itself, and /a.log says why" in line
 
 
@@ -171,6 +172,52 @@ def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expecte
         for number in range(count)
     ]
     counted = tally_of({"masked": 1, "kept": {"summary": 2}}, *grew)
-    line = render_end(counted, HEALTH, Remedies(), deaths=0, log=None)
+    line = render_end(counted, HEALTH, Remedies(), ENDED, deaths=0, log=None)
     assert (expected != "", True) == ("no longer fit" in line, expected in line)
     assert "; 1 request for a summary left whole; " in line
+
+
+DOCTOR = "obsmask doctor -- agent 'a task'"
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"),
+    [
+        (
+            ENDED,
+            f"no request to a model came through the proxy: {DOCTOR} looks for the reason; "
+            "obsmask run --reverse URL -- agent 'a task' is for an agent that takes no proxy",
+        ),
+        (ENDED._replace(seconds=4.9), ""),
+        (
+            ENDED._replace(seconds=4.9, code=1),
+            "agent failed before any request to a model came through the proxy; if it names the "
+            f"network or a certificate: {DOCTOR}",
+        ),
+        (ENDED._replace(seconds=4.9, code=130), ""),
+        (Ended(("agent", "run", "--help"), 0, 60.0), ""),
+        (Ended(("agent", "--version"), 1, 0.1), ""),
+        (Ended(("agent", "-v"), 0, 9.0), ""),
+    ],
+    ids=[
+        *("long", "short", "failed at once", "interrupted at once"),
+        *("help", "version, failed", "a short option alone"),
+    ],
+)
+def test_no_request_is_spoken_of_only_where_some_were_to_be_expected(
+    ended: Ended, expected: str
+) -> None:
+    assert expected == render_end(Tally(), HEALTH, Remedies(), ended, deaths=0, log=None)
+
+
+def test_a_verbose_agent_is_expected_to_ask() -> None:
+    ended = Ended(("agent", "-v", "a task"), 0, 60.0)
+    line = render_end(Tally(), HEALTH, Remedies(), ended, deaths=0, log=None)
+    assert line.startswith("no request to a model came through the proxy: ")
+
+
+def test_what_else_came_through_a_short_run_is_told() -> None:
+    health = HEALTH.model_copy(update={"unserved": 2})
+    ended = ENDED._replace(seconds=0.1)
+    line = render_end(Tally(), health, Remedies(), ended, deaths=0, log=None)
+    assert "2 requests passed in a format that is not masked" == line

@@ -719,9 +719,9 @@ def test_status_gives_the_verdict_on_harm(
     assert [
         "masked conversations took 48% more requests (36% to 62%)",
         "requests: 31.0 masked, 20.9 held out: +48% (+36% to +62%), more than chance",
-        "refused requests: 0.00 masked, 0.00 held out: all the same",
-        "failed requests: 0.00 masked, 0.00 held out: all the same",
-        "re-reads: 0.00 masked, 0.00 held out: all the same",
+        "refused requests: 0.00 masked, 0.00 held out: none in either",
+        "failed requests: 0.00 masked, 0.00 held out: none in either",
+        "re-reads: 0.00 masked, 0.00 held out: none in either",
         "cost in dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
         NOTE,
         "not compared: 1 with nothing to mask",

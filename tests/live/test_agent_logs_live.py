@@ -1,257 +1,174 @@
-"""Real agents at work: their logs give the very requests that the provider got.
+"""What the readers find in the agents' own logs, against what their provider was really sent.
 
-An agent is tested where `python -m tests.studio` has installed it; pi, which is not recorded, where
-`install_packages` has.
+Each client works for more than 60 turns, with parallel calls and errors. Its history is compacted
+on the way, and its session resumed and, with codex, forked. The clients are those that the studio
+has installed; `python -m tests.studio NAME OUT` installs one.
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
+from addon.replay.logs.codex import CODEX
+from addon.replay.logs.gemini_cli import GEMINI_CLI
 from addon.replay.logs.log import LoggedRequest, LogKind
-from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
-from addon.replay.logs.pi import PI
-from addon.replay.logs.qwen_code import QWEN_CODE
-from masking.wire import CHAT, MESSAGES, RESPONSES, Usage, WireFormat, read_usage
 from tests.live.harness import SECONDS
-from tests.live.test_run_clients_live import prepare
 from tests.provider.provider import HOST, Provider
-from tests.provider.script import Call, JsonDict, Received, Reply, call
-from tests.studio.client import Client, Tool
+from tests.provider.script import Call, Received, Reply, call
+from tests.studio.client import Client
 from tests.studio.clients import CLIENTS
 from tests.studio.installation import find_installed
 from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import write_project
 
 pytestmark = pytest.mark.thorough
 
-TURNS = 62
-
-PI_MODELS = {
-    "providers": {
-        "scripted": {
-            "baseUrl": "https://api.openai.com/v1",
-            "api": "openai-completions",
-            "apiKey": "sk-scripted",
-            "models": [{"id": "gpt-4o", "contextWindow": 32_000, "maxTokens": 4_000}],
-        },
-    },
-}
-PI_SETTINGS = {"compaction": {"reserveTokens": 10_000, "keepRecentTokens": 5_000}}
-
-_PI = Client(
-    registry="npm",
-    packages=("@mariozechner/pi-coding-agent@0.73.1", "node@24"),
-    command=("{package}/node_modules/.bin/node", "{package}/node_modules/.bin/pi"),
-    environment={
-        "PI_OFFLINE": "1",
-        "ANTHROPIC_API_KEY": "sk-scripted",
-        "OPENAI_API_KEY": "sk-scripted",
-    },
-    files={
-        ".pi/agent/models.json": json.dumps(PI_MODELS),
-        ".pi/agent/settings.json": json.dumps(PI_SETTINGS),
-    },
-    shell=Tool("bash", {"command": "{what}"}),
-    read=Tool("read", {"path": "{work}/{what}"}),
-    scenario=CLIENTS["qwen-code-tour"].scenario,
-)
-
-
-NOT_SENT_ON = frozenset({"cache_control", "id", "status", "annotations", "phase"})
-"""What a block is sent with beside what it says; that a call has an id, its result shows."""
-
-
-class Case(NamedTuple):
-    """An agent, how it logs, and what it does.
-
-    script: runs its command, "$@".
-    skips: what a text may begin with that the log does not hold.
-    unlogged: how many requests it sends that its log does not have.
-    """
-
-    name: str
-    client: Callable[[], Client]
-    kind: LogKind
-    script: str
-    wire: WireFormat = CHAT
-    host: str | None = None
-    skips: str = ""
-    unlogged: int = 0
-
-
-CASES = (
-    Case(
-        "qwen-code",
-        lambda: prepare("qwen-code-tour"),
-        QWEN_CODE,
-        '"$@" -p MAINTASK; "$@" --continue -p "And what else?"; '
-        '"$@" --continue -p /compress; "$@" --continue -p "Go on."',
-        skips="<system-reminder>",
-        unlogged=2,
-    ),
-    Case(
-        "mini-swe-agent",
-        lambda: prepare("mini-swe-agent"),
-        MINI_SWE_AGENT,
-        '"$@" MAINTASK',
-        host="api.openai.com",
-    ),
-    Case(
-        "pi",
-        lambda: _PI,
-        PI,
-        '"$@" --model scripted/gpt-4o -p MAINTASK; '
-        '"$@" --model scripted/gpt-4o --continue -p "And what else?"',
-        unlogged=1,
-    ),
-    Case(
-        "pi-messages",
-        lambda: _PI,
-        PI,
-        '"$@" --model anthropic/claude-sonnet-4-5 -p MAINTASK; '
-        '"$@" --model anthropic/claude-sonnet-4-5 --continue -p "And what else?"',
-        wire=MESSAGES,
-        host="api.anthropic.com",
-    ),
-    Case(
-        "pi-responses",
-        lambda: _PI,
-        PI,
-        '"$@" --model openai/gpt-5.2 -p MAINTASK; '
-        '"$@" --model openai/gpt-5.2 --continue -p "And what else?"',
-        wire=RESPONSES,
-        host="api.openai.com",
-    ),
-)
+TURNS = 33
+"""What the model does for each task; the last turn is a text."""
 
 
 class Model:
-    """Answers with parallel calls, failing ones, long results and thoughts."""
+    """Answers a client's turns one after the other, whatever its history has become."""
 
-    def __init__(self, client: Client, work: Path) -> None:
-        self.client = client
-        self.work = work
-        self.asked = 0
+    def __init__(self, client: Client) -> None:
+        self._shell = client.shell
+        self._turn = 0
 
     def __call__(self, received: Received) -> Reply:
         if not received.offers_tools:
-            return Reply(content="<summary>It was counted.</summary>")
-        self.asked += 1
-        turn, last = self.asked, self.client.last_command
-        if turn in (TURNS, TURNS + 4, TURNS + 8) or turn > 2 * TURNS:
-            return Reply(
-                content="All done.", calls=(self.shell(turn, last),) if last else (), thinking="So."
-            )
-        count = self.shell(turn, f"seq {turn} {turn + 400}")
-        fails = self.shell(-turn, "sleep .2; exit 3")
-        nothing = call(f"a_{turn}", "nothing"), call(f"b_{turn}", "nothing")
-        return {
-            1: Reply(content="Let me look.", calls=(count, self.read(turn, "README.md"), fails)),
-            3: Reply(thinking="Hm.", calls=(self.shell(turn, "false"),)),
-            4: Reply(calls=(self.read(turn, f"missing-{turn}.txt"),)),
-            6: Reply(calls=nothing),
-        }.get(turn % 7, Reply(content="I go on.", calls=(count,)))
+            return Reply(content="<state_snapshot>All that was done, in short.</state_snapshot>")
+        self._turn += 1
+        thinking = f"I should look at number {self._turn} next." if self._turn % 2 else None
+        if self._turn % TURNS == 0:
+            return Reply(content=f"Task {self._turn // TURNS} is done.", thinking=thinking)
+        commands = [f"seq 1 {20 * self._turn}"]
+        if self._turn % 3 == 0:
+            commands.append("ls /there/is/no/such/folder")
+        return Reply(thinking=thinking, calls=tuple(map(self._call, range(9), commands)))
 
-    def shell(self, turn: int, command: str) -> Call:
-        return self._fill(self.client.shell, f"call_{turn}", command)
-
-    def read(self, turn: int, name: str) -> Call:
-        if self.client.read is None:
-            return self.shell(turn + 1000, f"cat {name}")
-        return self._fill(self.client.read, f"read_{turn}", name)
-
-    def _fill(self, tool: Tool, name: str, what: str) -> Call:
-        assert not isinstance(tool.arguments, str)
-        arguments = {
-            key: value.replace("{what}", what).replace("{work}", str(self.work))
-            if isinstance(value, str)
-            else value
-            for key, value in tool.arguments.items()
+    def _call(self, number: int, command: str) -> Call:
+        assert isinstance(self._shell.arguments, Mapping)
+        filled = {
+            name: command if value == "{what}" else value
+            for name, value in self._shell.arguments.items()
         }
-        return call(name, tool.name, **(arguments | self._add(tool)))
-
-    def _add(self, tool: Tool) -> JsonDict:
-        return {"is_background": False} if tool.name == "run_shell_command" else {}
+        return call(f"call_{self._turn}_{number}", self._shell.name, **filled)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.name))
-def test_the_log_gives_the_requests_that_were_sent(case: Case, tmp_path: Path) -> None:
-    client = case.client()
+Work = Callable[[Sequence[str]], None]
+"""Starts the client with further arguments, and waits until it has ended."""
+
+
+def play(name: str, tmp_path: Path, work: Callable[[Workspace, Work], None]) -> list[Received]:
+    """Return what the provider was sent while a client worked."""
+    client, workspace = CLIENTS[name], Workspace(tmp_path)
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed")
-    command = [part for part in client.command if part not in ("-p", "{task}")]
-    client = replace(client, command=("bash", "-c", case.script, "agent", *command))
-    workspace = Workspace(tmp_path)
-    write_project(client.scenario.project, workspace.work)
-    (tmp_path / "outer").mkdir()
-    model = Model(client, workspace.work)
-    with Provider(model, tls_folder=tmp_path / "tls", strict=True) as provider:
-        behind = (
+        pytest.skip(f"{name} is not installed")
+    workspace.work.mkdir()
+    with Provider(Model(client), tls_folder=tmp_path / "tls", websockets=False) as provider:
+        settings = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
             *("--set", f"provider={HOST}:{provider.port}"),
         )
-        with running_proxy(tmp_path / "outer", *behind, script=REDIRECT) as outer:
-            write_bundle(workspace.bundle, [outer.ca])
-            said = run_client(client, package, workspace, outer.url, SECONDS)
-    assert [] == provider.refusals, said
+        with running_proxy(tmp_path, *settings, script=REDIRECT) as proxy:
+            write_bundle(workspace.bundle, [proxy.ca])
 
-    key = str(case.wire.list_paths[0][-1])
-    sent = Counter(_render(each.request[key], case) for each in provider.requests)
-    logged = list[LoggedRequest]()
-    for log in case.kind.find(workspace.home):
-        for conversation in case.kind.read(log):
+            def start(command: Sequence[str]) -> None:
+                asking = replace(client, command=tuple(command), files=FILES.get(name))
+                output = run_client(asking, package, workspace, proxy.url, SECONDS)
+                assert "is done." in output, output
+
+            work(workspace, start)
+    return provider.requests
+
+
+FILES = {
+    "gemini-cli": {
+        ".gemini/settings.json": json.dumps(
+            {
+                "security": {"auth": {"selectedType": "gemini-api-key"}},
+                "model": {"disableLoopDetection": True, "compressionThreshold": 0.025},
+            }
+        )
+    }
+}
+"""Gemini's history is compacted from 25,000 tokens on."""
+
+
+def read_all(kind: LogKind, home: Path) -> Iterator[LoggedRequest]:
+    for log in kind.find(home):
+        for conversation in kind.read(log):
             assert frozenset() == conversation.unread
-            assert case.host == conversation.host
-            assert case.wire is conversation.wire
-            logged += conversation.requests()
-    read = Counter(_render(each.items, case) for each in logged)
-    assert Counter() == read - sent, said
-    assert case.unlogged == (sent - read).total()
-    assert len(logged) >= TURNS
-    reported = Counter(_take_tokens(read_usage(bytes(each))) for each in provider.answers)
-    assert Counter() == Counter(_take_tokens(each.usage) for each in logged) - reported
+            yield from conversation.requests()
 
 
-def _take_tokens(usage: Usage | None) -> tuple[int | None, ...]:
-    return (usage.prompt, usage.cached or 0, usage.completion) if usage else ()
+def sent_items(request: LoggedRequest, *unseen: str) -> list[Any]:
+    return [without(item, unseen) for item in request.items]
 
 
-def _render(items: object, case: Case) -> str:
-    """Return elements as text, without system prompts, marks, and the ids that are not sent on."""
-    assert isinstance(items, list | tuple)
-    said = [item for item in items if item.get("role") not in ("system", "developer")]
-    return json.dumps(_strip(said, case.skips), sort_keys=True)
-
-
-def _strip(value: object, skips: str) -> object:
-    """Return content as one text where it is nothing else, and without what is empty."""
-    if isinstance(value, list | tuple):
-        blocks = [_strip(each, skips) for each in value]
-        blocks = [each for each in blocks if not _begins(each, skips)]
-        return "\n".join(map(str, blocks)) if blocks and _are_texts(blocks) else blocks
+def without(value: object, unseen: Sequence[str]) -> Any:  # noqa: ANN401 - what a body holds
+    """Return a value without keys that no model sees, and without what is null."""
+    if isinstance(value, list):
+        return [without(each, unseen) for each in value]
     if not isinstance(value, dict):
         return value
-    kept = {name: _strip(each, skips) for name, each in value.items() if name not in NOT_SENT_ON}
-    if kept.keys() <= {"type", "text"} and "text" in kept:
-        return kept["text"]
-    if value.get("type") == "message":
-        del kept["type"]
-    return {name: each for name, each in kept.items() if each not in (None, "", [], False)}
+    kept = {key: each for key, each in value.items() if key not in unseen and each is not None}
+    return {key: without(each, unseen) for key, each in kept.items()}
 
 
-def _begins(block: object, skips: str) -> bool:
-    return bool(skips) and isinstance(block, str) and block.startswith(skips)
+def test_a_log_of_codex_has_all_that_was_sent(tmp_path: Path) -> None:
+    program = "{package}/node_modules/.bin/codex"
+    flags = (
+        *("--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "gpt-5.5"),
+        *("-c", "model_auto_compact_token_limit=30000"),
+    )
+
+    def work(workspace: Workspace, start: Work) -> None:
+        start((program, "exec", *flags, "The first task."))
+        (log,) = CODEX.find(workspace.home)
+        (conversation,) = CODEX.read(log)
+        for action, task in (("resume", "The second task."), ("fork", "The third task.")):
+            start((program, "exec", action, *flags, conversation.name, task))
+
+    received = play("codex", tmp_path, work)
+    metadata = "internal_chat_message_metadata_passthrough"
+    found = sorted(read_all(CODEX, Workspace(tmp_path).home), key=lambda request: request.when)
+    bodies = [without(r.request["input"], [metadata]) for r in received]
+    # The instructions are the first item; they and the trigger of a compaction are not logged.
+    heads = [items.pop(0) for items in bodies]
+    triggers = [items.pop() for items in bodies if items[-1]["type"] == "compaction_trigger"]
+    assert {"developer"} == {head["role"] for head in heads}
+    assert len(triggers) >= 2
+    assert 3 * TURNS <= len(received) == len(found) == len({request.key for request in found})
+    assert bodies == [sent_items(request, metadata) for request in found]
+    assert {"gpt-5.5"} == {request.model for request in found}
+    assert all(request.usage is not None for request in found)
 
 
-def _are_texts(blocks: list[object]) -> bool:
-    return all(isinstance(each, str) for each in blocks)
+def test_a_log_of_gemini_cli_has_all_that_was_sent(tmp_path: Path) -> None:
+    program = (
+        *("{package}/node_modules/.bin/node",),
+        *("{package}/node_modules/@google/gemini-cli/bundle/gemini.js",),
+        *("--yolo", "--model", "gemini-3-pro-preview"),
+    )
+
+    def work(_: Workspace, start: Work) -> None:
+        start((*program, "-p", "The first task."))
+        start((*program, "--resume", "latest", "-p", "The second task."))
+
+    received = play("gemini-cli", tmp_path, work)
+    found = sorted(read_all(GEMINI_CLI, Workspace(tmp_path).home), key=lambda each: each.when)
+    # What it asks for a summary is not logged.
+    answered = [each for each in received if each.offers_tools]
+    assert len(received) > len(answered)
+    assert 2 * TURNS == len(found) == len({request.key for request in found})
+    expected = [without(each.request["contents"], ["thoughtSignature"]) for each in answered]
+    assert expected == [sent_items(request, "thoughtSignature") for request in found]
+    assert all(request.usage is not None for request in found)

@@ -38,12 +38,16 @@ def session(key: str, **fields: Any) -> Session:  # noqa: ANN401 - those of a se
     return Session(session=key, writer="w.1", began=LAST, last=LAST, **fields)
 
 
+FIELDS = ("unit", "before", "after", "steady", "unpriced")
+
+
 def test_sessions_are_listed_with_their_bills(state: Path) -> None:
     write_sessions(
         state,
         [
             session("priced", tokens=Bill(2, 9, 5, 1), dollars=Bill(2, 0.9, 0.5, 0.1)),
             session("half", tokens=Bill(2, 9, 5, 1), dollars=Bill(1, 0.9, 0.5, 0.1)),
+            session("unpriced", tokens=Bill(2, 9, 5, 1)),
             session("about", tokens=Bill(1, 9, 5), dollars=Bill(1, 1, 1), borrowed=("OpenAI",)),
             session("cached", prompt=10, cached=9, waits=(1.0, 4.0, 2.0)),
         ],
@@ -51,14 +55,14 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
     with serve_history() as url:
         found = {each["key"]: each for each in rows(get(f"{url}sessions"))}
     bills = {
-        key: tuple(each[name] for name in ("unit", "before", "after", "error", "about"))
-        for key, each in found.items()
+        key: (*(each[name] for name in FIELDS), *each["sellers"]) for key, each in found.items()
     }
     assert {
-        "priced": ("usd", 0.9, 0.5, 0.1, None),
-        "half": ("input_tokens", 9, 5, 1, None),
-        "about": ("usd", 1, 1, 0, "OpenAI"),
-        "cached": ("input_tokens", 0, 0, 0, None),
+        "priced": ("usd", 0.9, 0.5, 0.1, 0),
+        "half": ("usd", 0.9, 0.5, 0.1, 1),
+        "unpriced": ("input_tokens", 9, 5, 1, 0),
+        "about": ("usd", 1, 1, 0, 0, "OpenAI"),
+        "cached": ("input_tokens", 0, 0, 0, 0),
     } == bills
     assert (0.9, 2.0, "ended") == tuple(
         found["cached"][name] for name in ("cached", "wait", "state")
@@ -123,7 +127,7 @@ def test_a_page_without_a_history_has_no_way_to_one(bare: PageServer) -> None:
 
 
 def test_a_history_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "sessions.sqlite3").write_bytes(b"no database" * 99)
+    (tmp_path / "sessions.sqlite3").mkdir()
     history = History(lambda: tmp_path, lambda: tmp_path / "requests.jsonl")
     server = PageServer(PageSettings(), dict, lambda *_: None, history)
     try:
@@ -132,3 +136,13 @@ def test_a_history_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) ->
         assert 503 == failed.value.code
     finally:
         server.close()
+
+
+def test_who_has_the_sessions_is_told_only_what_has_changed(state: Path) -> None:
+    write_sessions(state, [session("a")])
+    with serve_history() as url:
+        told = get(f"{url}sessions")
+        assert {"version": told["version"]} == get(f"{url}sessions?known={told['version']}")
+        write_sessions(state, [session("b")])
+        again = get(f"{url}sessions?known={told['version']}")
+        assert {"a", "b"} == {each["key"] for each in rows(again)}

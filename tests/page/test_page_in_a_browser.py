@@ -15,7 +15,7 @@ import pytest
 
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Bill, Session, fill_history, has_history, write_sessions
+from addon.records.sessions import Bill, Session, prepare_history, write_sessions
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
@@ -125,7 +125,7 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
     for at, fields in enumerate(session(20), 1):
         server.add(record(**fields))
         if at in (1, 20):
-            see(page, "line", f"{at} request{'s' if at > 1 else ''}, ")
+            see(page, "line", f"{at} request{'s' if at > 1 else ''}; ")
     see(page, "net", "$10.00 (12%) saved")
     see(page, "one", "In the last request: 9 masked, 10 in window.")
     see(page, "one", "Moves of the boundary")
@@ -177,7 +177,7 @@ def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
     page.goto(server.url)
     see(page, "unfit", "a conversation would no longer fit its model: 4 (pi).")
     see(page, "notes", "1 call repeated one whose result was masked.")
-    see(page, "verdict", "Cannot tell yet: 1 held-out conversation so far; it takes about")
+    see(page, "verdict", "Cannot tell yet: 0 held-out conversations so far; it takes about")
     assert ["", "", "web", ""] == page.locator("#rows td.label").all_text_contents()
     assert [] == find_violations(page)
 
@@ -355,8 +355,7 @@ def test_a_session_is_shown_from_its_records_or_from_its_row(
     width: int,
 ) -> None:
     write_records(state / "requests.jsonl", *session(6, session="kept"))
-    assert has_history(state) is False
-    fill_history(state, state / "requests.jsonl")
+    prepare_history(state, state / "requests.jsonl")
     write_sessions(state, make_sessions(1))
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(f"{history.url}history#kept")

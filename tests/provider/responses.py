@@ -475,7 +475,7 @@ def count_tokens(received: Received) -> JsonDict:
 
 def _prefixes(request: Mapping[str, Any], spell: Spell) -> Iterator[tuple[bytes, int]]:
     """Yield a digest and the length in characters of a prompt's head, and up to each item."""
-    head = render_head(request)
+    head = spell(render_head(request))
     digest, chars = hashlib.sha256(head.encode()), len(head)
     yield digest.digest(), chars
     for item in items_of(request):

@@ -323,13 +323,14 @@ def test_too_few_or_equal_conversations_have_no_interval() -> None:
     assert measure_effect(REQUESTS, [figures(False, 3)]) is None
 
 
-def test_nobody_has_fewer_than_no_rereads() -> None:
-    table = [
-        figures(side, 3, rereads=int(n == 3)) for side in (False, True) for n in range(LEAST + 1)
-    ]
+@pytest.mark.parametrize(("events", "is_enough"), [(LEAST - 1, False), (LEAST, True)])
+def test_of_what_is_rare_there_is_no_interval(events: int, is_enough: bool) -> None:
+    table = [figures(n % 2 == 0, 3, rereads=int(n < events)) for n in range(4 * LEAST)]
     effect = measure_effect(REREADS, table)
     assert effect
-    assert -effect.typical_held_out == effect.low
+    assert is_enough == effect.has_interval
+    if is_enough:
+        assert -effect.typical_held_out == effect.low, "nobody has fewer than none"
 
 
 # The verdict
@@ -424,8 +425,8 @@ def test_the_verdict_in_a_sentence(effects: list[Effect], kind: Kind, sentence: 
 def test_each_measure_in_words() -> None:
     effects = [
         some("requests", 1.18, 0.03),
-        some("failed requests", 1.0, 0.0),
-        some("failed requests", 1.5, 0.0),
+        some("failed requests", 1.0, 0.0)._replace(log_masked=0.0),
+        some("failed requests", 1.5, 0.1, inf),
         some("re-reads", 1.5, 0.2),
         some("dollars", 0.5, 0.01),
         some("dollars", 1.0, 0.0, inf),
@@ -433,11 +434,11 @@ def test_each_measure_in_words() -> None:
     verdict = Verdict("harm", 84, 21, tuple(effects), 220, LeftOut(3, 0, 1, 0))
     assert [
         ("requests", "35.4", "30.0", "+18% (+5% to +33%), more than chance"),
-        ("failed requests", "3.00", "3.00", "all the same"),
-        ("failed requests", "5.00", "3.00", ""),
+        ("failed requests", "0.00", "0.00", "none in either"),
+        ("failed requests", "5.00", "3.00", "too few to tell"),
         ("re-reads", "5.00", "3.00", "+2.00 (-1.30 to +9.35)"),
         ("cost in dollars", "$15.00", "$30.00", "-50% (-52% to -48%), more than chance"),
-        ("cost in dollars", "$30.00", "$30.00", ""),
+        ("cost in dollars", "$30.00", "$30.00", "too few to tell"),
     ] == [tuple(each) for each in describe_effects(verdict)]
     lines = [*list_harm(verdict)]
     left_out = "not compared: 3 with nothing to mask, 1 that switched sides"

@@ -23,9 +23,9 @@ from addon.records.sessions import (
     Session,
     SessionLog,
     find_folder,
-    has_history,
     is_running,
     list_running,
+    prepare_history,
     read_history,
     write_sessions,
 )
@@ -82,7 +82,7 @@ def test_where_a_client_names_no_id_a_conversation_is_a_session(tmp_path: Path) 
 
 def test_a_replayed_request_is_no_part_of_the_history(tmp_path: Path) -> None:
     write(tmp_path, {**A, "replay": True})
-    assert not has_history(tmp_path)
+    assert not (tmp_path / FILE).exists()
 
 
 def test_what_several_processes_see_of_a_session_is_added(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_was_only_observed_says_what_it_would_have_cost(
 
 def test_it_says_why_nothing_was_masked(tmp_path: Path) -> None:
     write(tmp_path, {**A, "tool_results": 2, "kept": {"in_window": 2}}, {**B, "masked": 1})
-    assert {"a": "no tool result is older than the window", "b": None} == {
+    assert {"a": "no tool result is older than the window: a short session", "b": None} == {
         each.session: each.why for each in read_history(tmp_path)
     }
 
@@ -138,6 +138,49 @@ def test_the_first_row_brings_those_of_the_records_before(tmp_path: Path) -> Non
     log.close()
     found = {each.session: each.requests for each in read_history(tmp_path / "state")}
     assert {"a": 2, "b": 1, "c": 1} == found
+
+
+def test_what_a_process_writes_itself_is_not_taken_from_the_records(tmp_path: Path) -> None:
+    """Neither for the one that makes the history, nor for another that runs."""
+    records = tmp_path / "requests.jsonl"
+    write_records(records, *({**A, "run": run} for run in ("before", "own", "5eed")))
+    file = RunFile(tmp_path, RUNNING)
+    log = SessionLog(lambda: tmp_path, say_nothing, lambda: records)
+    log.add(record(**A, run="own"))
+    log.close()
+    write(tmp_path, {**A, "run": RUNNING.run}, writer=RUNNING.writer)
+    file.close()
+    assert [3] == [each.requests for each in read_history(tmp_path)]
+
+
+def test_a_damaged_file_is_put_aside_and_made_anew(tmp_path: Path) -> None:
+    records = tmp_path / "requests.jsonl"
+    write_records(records, {**A, "run": "1"})
+    (tmp_path / FILE).write_bytes(b"no database" * 99)
+    prepare_history(tmp_path, records)
+    assert ["a"] == [each.session for each in read_history(tmp_path)]
+    assert (tmp_path / f"{FILE}.damaged").exists()
+
+
+def test_an_empty_file_is_no_history(tmp_path: Path) -> None:
+    """One that was made, and whose process was killed before it wrote."""
+    (tmp_path / FILE).touch()
+    assert [] == read_history(tmp_path)
+    write_records(tmp_path / "requests.jsonl", A)
+    prepare_history(tmp_path, tmp_path / "requests.jsonl")
+    assert ["a"] == [each.session for each in read_history(tmp_path)]
+
+
+def test_what_could_not_be_written_is_written_with_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.touch()
+    log = SessionLog(lambda: folder, lambda *_: None)
+    log.add(record(**A))
+    log._write()
+    folder.unlink()
+    log.add(record(**B))
+    log.close()
+    assert {"a", "b"} == {each.session for each in read_history(folder)}
 
 
 def test_the_file_is_private(tmp_path: Path) -> None:
@@ -188,7 +231,7 @@ parts = st.builds(
     last=st.integers(0, 59).map(at),
     models=st.lists(st.sampled_from("mno"), unique=True).map(tuple),
     requests=st.integers(0, 9),
-    dollars=st.builds(Bill, st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)),
+    dollars=st.builds(Bill, *[st.integers(0, 9)] * 5),
     why=st.sampled_from([None, "because"]),
 )
 

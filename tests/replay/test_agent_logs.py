@@ -10,11 +10,9 @@ import pytest
 from addon.commands.work import find_sessions
 from addon.replay.logs import LOGS, find_logs
 from addon.replay.logs.log import LogChoice, LoggedConversation, LogKind
-from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
-from addon.replay.logs.openhands import OPENHANDS
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
-from masking.wire import CHAT, GEMINI, MESSAGES, Usage, WireFormat
+from masking.wire import CHAT, MESSAGES, Usage
 from tests.replay.opencode_log import MadeSession, write_files
 
 Entry = dict[str, Any]
@@ -229,148 +227,6 @@ def test_pi_follows_branches_and_providers_and_counts_no_copies(tmp_path: Path) 
     assert {"riddle"} == chat.unread
 
 
-# mini-swe-agent
-
-
-def write_trajectory(path: Path, model: str, *, has_usage: bool = True) -> Path:
-    usage = {"prompt_tokens": 80, "completion_tokens": 8}
-    response = {"model": "gpt-9", **({"usage": usage} if has_usage else {})}
-    said = {"extra": {"response": response, "timestamp": 1_790_000_000.5}}
-    document = {
-        "info": {
-            "model_stats": {"api_calls": 2},
-            "config": {"model": {"model_name": model}, "environment": {"cwd": "/home/me/app"}},
-            "mini_version": "2.4.6",
-        },
-        "messages": [
-            {"role": "system", "content": "You can."},
-            USER,
-            LOOKS | {"function_call": None} | said,
-            RESULT | {"extra": {"timestamp": 1_790_000_002.0}},
-            {"role": "user", "content": "That was no call."} | said,
-        ],
-        "trajectory_format": "mini-swe-agent-1.1",
-    }
-    path.write_text(json.dumps(document, indent=2))
-    return path
-
-
-def test_mini_swe_agent_logs_a_request_for_each_response(tmp_path: Path) -> None:
-    write_trajectory(tmp_path / "a.traj.json", "openai/gpt-9")
-    (conversation,) = read(MINI_SWE_AGENT, tmp_path)
-    assert ("a", "app", "api.openai.com", CHAT) == (
-        conversation.name,
-        conversation.project,
-        conversation.host,
-        conversation.wire,
-    )
-    first, second = conversation.requests()
-    system = {"role": "system", "content": "You can."}
-    assert ((system, USER), (system, USER, LOOKS, RESULT)) == (first.items, second.items)
-    assert first.usage is not None
-    assert (80, 8) == (first.usage.prompt, first.usage.completion)
-    assert 1.5 == (second.when - first.when).total_seconds()
-
-
-@pytest.mark.parametrize(
-    ("model", "wire"), [("anthropic/claude-9", MESSAGES), ("gemini/gemini-9", GEMINI)]
-)
-def test_mini_swe_agent_speaks_to_each_provider_in_its_format(
-    model: str, wire: WireFormat, tmp_path: Path
-) -> None:
-    write_trajectory(tmp_path / "a.traj.json", model)
-    (conversation,) = read(MINI_SWE_AGENT, tmp_path)
-    assert wire is conversation.wire
-    _, second = conversation.requests()
-    assert 3 == len(second.items)
-    assert "system" not in {item["role"] for item in second.items}
-
-
-def test_a_trajectory_without_usage_is_no_log(tmp_path: Path) -> None:
-    write_trajectory(tmp_path / "a.traj.json", "openai/gpt-9", has_usage=False)
-    assert [] == find_logs(tmp_path)
-
-
-# OpenHands
-
-
-def write_conversation(folder: Path, model: str, *events: Entry | str) -> Path:
-    usages = [
-        {"response_id": name, "model": model, "prompt_tokens": 70, "cache_read_tokens": 30}
-        for name in ("one", "two", "three")
-    ]
-    state = {
-        "id": "c",
-        "agent": {"llm": {"model": model}},
-        "workspace": {"working_dir": "/home/me/app"},
-        "stats": {"usage_to_metrics": {"agent": {"token_usages": usages}}},
-    }
-    (folder / "events").mkdir(parents=True)
-    (folder / "base_state.json").write_text(json.dumps(state))
-    for number, event in enumerate(events):
-        text = event if isinstance(event, str) else json.dumps(event)
-        (folder / "events" / f"event-{number:05}-0123abcd.json").write_text(text)
-    return folder
-
-
-def event(number: int, kind: str, **more: object) -> Entry:
-    return {"id": f"v{number}", "kind": kind, "timestamp": f"2026-11-20T12:00:0{number}", **more}
-
-
-def text(words: str) -> list[Entry]:
-    return [{"type": "text", "text": words}]
-
-
-def act(number: int, call_id: str, response: str) -> Entry:
-    call = {"id": call_id, "name": "ls", "arguments": '{"path": "."}'}
-    thought = text("Let me look.") if call_id == "call_1" else []
-    return event(
-        number,
-        "ActionEvent",
-        llm_response_id=response,
-        thought=thought,
-        tool_call=call,
-        tool_call_id=call_id,
-    )
-
-
-OPENHANDS_EVENTS = (
-    event(0, "SystemPromptEvent"),
-    event(1, "MessageEvent", llm_message={"role": "user", "content": text("Mend it.")}),
-    act(2, "call_1", "one"),
-    act(3, "call_2", "one"),
-    event(4, "ObservationEvent", tool_call_id="call_1", observation={"content": text("a.py")}),
-    event(5, "AgentErrorEvent", tool_call_id="call_2", error="No such tool"),
-    event(6, "MessageEvent", llm_response_id="two", llm_message={"role": "assistant"}),
-    event(
-        7,
-        "Condensation",
-        forgotten_event_ids=["v2", "v3", "v4", "v5"],
-        summary="It went well.",
-        summary_offset=1,
-    ),
-    event(8, "MessageEvent", llm_response_id="three", llm_message={"role": "assistant"}),
-)
-
-
-def test_openhands_logs_a_request_for_each_response(tmp_path: Path) -> None:
-    write_conversation(tmp_path / "c", "openai/gpt-9", *OPENHANDS_EVENTS, "{ broken")
-    (conversation,) = read(OPENHANDS, tmp_path)
-    assert ("app", "api.openai.com", frozenset({"broken entry"})) == (
-        conversation.project,
-        conversation.host,
-        conversation.unread,
-    )
-    first, second, third = conversation.requests()
-    assert (USER,) == first.items
-    assert Usage(prompt=70, cached=30, written=0, completion=0, reasoning=0) == first.usage
-    looks = LOOKS | {"tool_calls": [CALL, CALL | {"id": "call_2"}]}
-    missing = {"role": "tool", "tool_call_id": "call_2", "content": "No such tool"}
-    assert (USER, looks, RESULT, missing) == second.items
-    assert "It went well." == third.items[1]["content"]
-    assert 3 == len(third.items)
-
-
 # All of them
 
 
@@ -394,8 +250,7 @@ def test_the_parts_of_a_log_are_no_files_of_their_own(tmp_path: Path) -> None:
     made.say("Mend it.")
     made.answer("Done.")
     write_files(tmp_path / "opencode", made)
-    write_conversation(tmp_path / "openhands" / "c", "openai/gpt-9", *OPENHANDS_EVENTS)
     other = write_lines(tmp_path / "other.jsonl", {"messages": [USER]})
     found = find_sessions([tmp_path], LogChoice())
-    assert ["opencode", "openhands"] == [each.agent for each in found.logs]
+    assert ["opencode"] == [each.agent for each in found.logs]
     assert [other] == [file.path for file in found.files]

@@ -65,16 +65,16 @@ def test_an_answer_of_several_lines_is_one_request_with_its_last_usage(tmp_path:
         user([result("c1", "nettles")]),
     ] == second.items
     assert second.items[0] is first.items[0]
-    about = conversation._replace(requests=list)
-    assert about == LoggedConversation(
+    expected = LoggedConversation(
         agent="claude-code",
         name="s1",
         project="garden",
         host="api.anthropic.com",
         wire=MESSAGES,
-        requests=list,
+        requests=conversation.requests,
         path="/v1/messages",
     )
+    assert expected == conversation
     assert [first, second] == list(conversation.requests())
 
 
@@ -314,7 +314,10 @@ def test_a_forked_session_has_its_copies_counted_once(tmp_path: Path) -> None:
     original.write(tmp_path / "p" / "s1.jsonl")
     first, second = CLAUDE_CODE.find(tmp_path)
     assert ("s1.jsonl", frozenset()) == (first.path.name, first.copied)
-    assert ("s2.jsonl", {"msg_1 2026-05-04T10:00:01.000Z"}) == (second.path.name, second.copied)
+    assert ("s2.jsonl", frozenset({"msg_1 2026-05-04T10:00:01.000Z"})) == (
+        second.path.name,
+        second.copied,
+    )
     (conversation,) = CLAUDE_CODE.read(second)
     copied, own = conversation.requests()
     assert copied.key in second.copied

@@ -78,7 +78,7 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
         ),
         pytest.param(
             summed(9e3, 9e3, unit="input_tokens"),
-            "For the prompts of 42 requests in 2 conversations the bill is 9,000 plain input "
+            "For the prompts of 42 requests in 2 conversations the bill is worth 9,000 input "
             "tokens with the chosen settings, and 9,000 with everything sent. Not all prices are "
             "known, so nothing is in dollars here.",
             id="in tokens",

@@ -10,8 +10,6 @@ from addon.replay.logs.turns import (
     Thought,
     Turn,
     TurnWriter,
-    find_seller,
-    read_chat,
 )
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, WireFormat
 
@@ -144,32 +142,3 @@ def test_summaries_of_one_item_are_one_element() -> None:
         {"type": "summary_text", "text": "One."},
         {"type": "summary_text", "text": "Two."},
     ] == item["summary"]
-
-
-def test_messages_of_chat_completions_are_read() -> None:
-    for message in EXPECTED[CHAT][:3]:
-        assert isinstance(message, dict)
-        turn = read_chat(message)
-        assert turn is not None
-        (written,) = TurnWriter(CHAT).write([turn])
-        assert message == {**written, **{k: message[k] for k in message.keys() - written.keys()}}
-    assert read_chat({"role": "system", "content": "You can."}) is None
-    broken = {"id": "c", "function": {"name": "ls", "arguments": "{"}}
-    turn = read_chat({"role": "assistant", "tool_calls": [broken]})
-    assert turn is not None
-    assert [Call("c", "ls", "{")] == turn.parts
-
-
-@pytest.mark.parametrize(
-    ("model", "host", "wire"),
-    [
-        ("anthropic/claude-9", "api.anthropic.com", MESSAGES),
-        ("claude-9", "api.anthropic.com", MESSAGES),
-        ("openai/gpt-9", "api.openai.com", CHAT),
-        ("gemini/gemini-9", "generativelanguage.googleapis.com", GEMINI),
-        ("openrouter/z-ai/glm-9", "openrouter.ai", CHAT),
-        ("hosted_vllm/own", None, CHAT),
-    ],
-)
-def test_a_model_is_of_its_provider(model: str, host: str | None, wire: WireFormat) -> None:
-    assert (host, wire) == find_seller(model)

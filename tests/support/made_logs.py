@@ -11,9 +11,10 @@ from typing import NamedTuple
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 WORDS = (
-    "buffer parser handler index cursor table record field value token queue worker config header "
-    "socket reader writer result module import return error assert update filter column"
-).split()
+    *("buffer", "parser", "handler", "index", "cursor", "table", "record", "field", "value"),
+    *("token", "queue", "worker", "config", "header", "socket", "reader", "writer", "result"),
+    *("module", "import", "return", "error", "assert", "update", "filter", "column"),
+)
 
 
 class MadeSession(NamedTuple):
@@ -65,7 +66,7 @@ def make_text(rng: random.Random, chars: int) -> str:
 def _list_entries(
     made: MadeSession, session: str, rng: random.Random
 ) -> Iterator[dict[str, object]]:
-    when, parent, count = made.began, None, 0
+    when, parent = made.began, None
     sent, cached = made.hidden, 0.0
 
     def enter(kind: str, message: dict[str, object], **more: object) -> dict[str, object]:
@@ -88,7 +89,6 @@ def _list_entries(
     yield enter("user", {"role": "user", "content": prompt})
     grow(prompt)
     for turn in range(made.turns + 1):
-        count += 1
         when += timedelta(seconds=made.pause)
         usage = {
             "input_tokens": 3, "cache_read_input_tokens": round(cached),

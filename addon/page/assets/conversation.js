@@ -14,9 +14,12 @@ const saving = ({ unit, is_observed }) => (request) => {
 
 const UNIT = { usd: "US dollars", input_tokens: "input tokens" };
 
-function showConversation(one) {
+/* hasSums: whether to say what it came to, which a page of one conversation has above. */
+function showConversation(one, hasSums = true) {
   const requests = readRequests(one);
-  const parts = [html("h3", {}, one.names.join(", ")), html("p", {}, one.line)];
+  const names = one.folder ? [...one.names, one.folder] : one.names;
+  const parts = [html("h3", {}, names.join(", "))];
+  if (hasSums) parts.push(html("p", {}, `${one.line}.`));
   parts.push(...[one.unfit, ...one.notes].filter(Boolean)
     .map((note) => html("p", {}, `${note[0].toUpperCase()}${note.slice(1)}.`)));
   if (one.is_observed) {
@@ -67,7 +70,7 @@ function showMoves(moves, unit, count) {
   const price = money(unit, highest(moves.map((move) => move.price)));
   const repaid = ({ request, repaid_at: at }) => {
     if (at === null) return "not yet";
-    return at === request ? "at once" : `at request ${whole(at + 1)}`;
+    return at === request ? "at once" : whole(at + 1);
   };
   const net = (move) => move.saved - move.price;
   const rows = moves.map((move) => [whole(move.request + 1), whole(move.results),
@@ -83,7 +86,8 @@ function showMoves(moves, unit, count) {
     `${plural(count, "request")}.`),
     table("Moves of the boundary, and what they cost and saved",
       ["At request", "Results newly masked", "Tokens taken out", "Price", "Saved since", "Net",
-        "Paid off"], rows, { foot, wide: ["Results newly masked", "Tokens taken out"] })];
+        "Paid off at request"], rows,
+      { foot, wide: ["Results newly masked", "Tokens taken out", "Saved since"] })];
 }
 
 function describeOutcome({ failed, why, masked, results, observed, resent }) {

@@ -1,6 +1,6 @@
 /* Listens to the proxy: keeps a row for each conversation, and the one that is chosen up to date. */
 
-const clock = (time) => new Date(time).toLocaleTimeString();
+const clock = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const rows = new Map(); /* by key: the conversation as it was told, and its row in the table */
 let shown = { key: null, changed: 0 };
 
@@ -21,26 +21,40 @@ function sparkline(saved) {
     svg("line", { x1: 0, x2: 120, y1: y(0), y2: y(0) }), svg("polyline", { points }));
 }
 
+/* Without its margin, which the sentences have. */
+const bare = (net) => net.replace(/ ±[\d.,]+/, "");
+
+/* An amount with its sign, which its percentage has, too. */
+function signed(net) {
+  const isLoss = /^(about )?-/.test(net);
+  return isLoss ? bare(net).replace("-", "−").replace("(", "(−") : bare(net);
+}
+
 function fillRow(node, one) {
   const link = node.querySelector("a") || html("a", { href: `#${encodeURIComponent(one.key)}` });
   const [name, ...others] = one.names;
+  if (one.folder) others.unshift(one.folder);
   link.textContent = `${whole(one.number)}: ${name}`;
   const failed = one.failed ? [`, ${whole(one.failed)} failed`] : [];
-  const about = [html("small", {}, others.join(", "))];
+  const span = one.time ? `, ${clock(one.began)} to ${clock(one.time)}` : "";
+  const about = [html("small", {}, others.join(", ") + span)];
   if (one.label) about.push(html("small", { class: "narrow" }, `label: ${one.label}`));
   if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: would be saved"));
   const notes = [one.unfit, ...one.notes].filter(Boolean);
   about.push(...notes.map((note) => html("small", { class: "why" }, note)));
   if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
   const cell = (content, name) => html("td", name ? { class: name } : {}, content);
-  const saved = html("span", one.is_loss ? { class: "loss" } : {}, one.net.replace(/^-/, "−"));
+  const saved = html("span", one.is_loss ? { class: "loss" } : {}, signed(one.net));
   const head = node.querySelector("th") || html("th", { scope: "row" }, link);
   head.replaceChildren(link, ...about);
   const requests = cell(whole(one.requests));
   requests.append(...failed);
-  const cells = [cell(one.label || "", "label"), requests, cell(whole(one.sent), "wide"),
-    cell(whole(one.spared), "wide"), cell(saved), cell(sparkline(one.saved), "spark"),
-    cell(one.time ? clock(one.time) : "", "wide")];
+  const percent = (share) => (share === null ? "" : `${Math.round(share * 100)}%`);
+  const [amount, ...unit] = one.cost.split(/ (?=input)/);
+  const cost = html("span", {}, amount, ...unit.map((each) => html("small", {}, each)));
+  const cells = [cell(one.label || "", "label"), requests, cell(percent(one.smaller), "wide"),
+    cell(percent(one.cached), "wide"), cell(one.wait === null ? "" : `${one.wait.toFixed(1)} s`, "wide"),
+    cell(cost), cell(saved), cell(sparkline(one.saved), "spark")];
   if (!head.parentNode) node.append(head);
   while (node.children.length > 1) node.lastChild.remove();
   node.append(...cells);
@@ -82,14 +96,18 @@ function fill(name, text) {
 }
 
 function showTotal(total) {
-  const saved = total.net.replace(/^-/, "");
-  place("net").textContent = { "0": "Nothing saved yet", "about 0": "About nothing saved yet" }[saved]
-    || `${saved} ${total.is_observed ? "would be " : ""}${total.is_loss ? "lost" : "saved"}`;
+  /* The sentence below has the margin, and why it is a loss so far. */
+  const saved = bare(total.net).replace(/^(about )?-/, "$1");
+  const headline = { "0": total.masked ? "Nothing saved yet" : "Nothing masked yet",
+    "about 0": "About nothing saved yet" }[saved]
+    || `${saved} ${total.is_observed ? "would be " : ""}${total.is_loss ? "lost so far" : "saved"}`;
+  place("net").textContent = headline[0].toUpperCase() + headline.slice(1);
   document.title = `${place("net").textContent} - observation masking`;
   place("line").textContent = `${total.line}.`;
   fill("notes", total.notes.map((each) => `${each}.`).join(" "));
   fill("unfit", nameUnfit([...rows.values()].map(({ one }) => one).filter(({ unfit }) => unfit)));
-  place("many").hidden = false;
+  for (const name of ["many", "glossary", "jumps"]) if (place(name)) place(name).hidden = false;
+  place("start").hidden = true;
   place("all").classList.toggle("labelled", [...rows.values()].some(({ one }) => one.label));
   place("counted").textContent = rows.size < total.conversations
     ? `The last ${whole(rows.size)} of ${whole(total.conversations)} conversations, the newest first.`
@@ -153,7 +171,7 @@ function show(one) {
   forget();
   place("chosen").hidden = false;
   place("one-title").textContent = `Conversation ${whole(one.number)}`;
-  place("one").replaceChildren(...showConversation(one));
+  place("one").replaceChildren(...showConversation(one, rows.size > 1));
   redraw();
   if (isOpen) place("one").querySelector("details").open = true;
   if (at >= 0) place("one").querySelectorAll(focusable)[at]?.focus({ preventScroll: true });
@@ -183,7 +201,7 @@ function listen() {
   });
   events.addEventListener("stopped", () => { end = "has stopped"; });
   events.addEventListener("error", () =>
-    say(`the proxy ${end}; what it did until then stays here`, true));
+    say(`the proxy ${end}; what it did until then stays here, and obsmask page shows it later`, true));
 }
 
 addEventListener("hashchange", follow);

@@ -141,7 +141,7 @@ class _Entry:
     answer: "_Answer | None" = None
     above: "_Answer | None" = None
     root: str = ""
-    role: str = "user"
+    said_by: str = "user"
     is_apart: bool = False
 
 
@@ -551,7 +551,7 @@ def _take_attachment(log: _Log, node: _Entry, entry: _Object) -> None:
         contents: list[object] = [
             each["content"] for each in _objects(rendered) if "content" in each
         ]
-        node.role = _text(entry.get("renderedRole")) or "user"
+        node.said_by = _text(entry.get("renderedRole")) or "user"
         node.is_apart = entry.get("renderedBesideToolResult") is True
     elif kind in _SILENT:
         contents = []
@@ -856,7 +856,7 @@ def _merge_said(
             messages[-1:] = [_join(messages[-1], content) if messages else content]
             continue
         contents = _list(each.content)
-        if each.role == "system" and has_system:
+        if each.said_by == "system" and has_system:
             system += [text for text in contents if isinstance(text, str)]
         elif not messages:
             messages += contents

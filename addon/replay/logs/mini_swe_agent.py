@@ -1,13 +1,17 @@
-"""mini-swe-agent: `*.traj.json`, and the last run's in `~/.config/mini-swe-agent`.
+"""mini-swe-agent: `*.traj.json`, one session a file, and the last one in the settings' folder.
 
-A trajectory has the messages as they go to LiteLLM, which writes them in the provider's format.
-Each answer has the provider's response with it, and so has the complaint that takes the place of
-an answer that the agent could not read. A trajectory without usage is read as conversations of
-other agents are (`files.py`), and not as a log.
+A trajectory has the messages as they are sent, each with an `extra` that no request has. There, an
+answer has what LiteLLM or a provider returned, usage included. An answer without a call that can be
+read is in no message: the complaint about it, which is sent in its place, has it in its `extra`. An
+answer of the Responses API is a message whose `output` is sent. What is sent is in
+src/minisweagent/models of github.com/SWE-agent/mini-swe-agent.
+
+A trajectory without usage is left to be read as a conversation of a file.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,31 +20,46 @@ from addon.replay.logs.entries import (
     Entry,
     decode,
     last_name,
+    read_head,
     read_time,
     take_object,
     take_objects,
     take_text,
-    write_json,
 )
+from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
-from addon.replay.logs.turns import PATHS, Provider, TurnWriter, find_seller, read_chat
-from masking.wire import CHAT, Usage, read_usage
+from masking.wire import CHAT, RESPONSES, find_usage
 
 _AGENT = "mini-swe-agent"
-_NAME = ".traj.json"
-_SIGNS = b'"mini_version"', b'"messages"', b'"usage"'
+
+_HEAD = re.compile(rb'\A\s*\{\s*"info"\s*:')
+_FORMAT = re.compile(rb'"trajectory_format"\s*:\s*"mini-swe-agent')
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+
+_CLASSES = {
+    "openrouter": "openrouter.ai",
+    "portkey": "api.portkey.ai",
+    "requesty": "router.requesty.ai",
+}
+"""Where models are reached that are not spoken to by LiteLLM, by the name of their class's file."""
+
+_NOT_SENT = frozenset(("extra", "timestamp", "provider_specific_fields"))
+"""What a message has beside what is sent; older versions kept its time beside the content."""
 
 
 def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "mini-swe-agent"
-    return (Path(environment.get("MSWEA_GLOBAL_CONFIG_DIR") or config),)
+    if given := environment.get("MSWEA_GLOBAL_CONFIG_DIR"):
+        return (Path(given),)
+    settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    on_macos = home / "Library" / "Application Support"
+    return tuple(folder / "mini-swe-agent" for folder in (settings, on_macos))
 
 
 def _find(path: Path) -> Iterator[LogFile]:
     found = [path] if path.is_file() else _walk(path)
-    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
-        data = each.read_bytes() if each.name.endswith(_NAME) else b""
-        if all(sign in data for sign in _SIGNS):
+    dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
+    for status, each in dated:
+        if _HEAD.match(read_head(each, 64)) and _has_usage(each):
             changed = datetime.fromtimestamp(status.st_mtime, UTC)
             yield LogFile(_AGENT, each, status.st_size, changed)
 
@@ -50,8 +69,16 @@ def _walk(folder: Path) -> list[Path]:
         Path(parent, name)
         for parent, _, names in os.walk(folder)
         for name in names
-        if name.endswith(_NAME)
+        if name.endswith(".json")
     ]
+
+
+def _has_usage(path: Path) -> bool:
+    try:
+        data = path.read_bytes()  # the format stands at the end
+    except OSError:
+        return False
+    return bool(_FORMAT.search(data) and _USAGE.search(data))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -59,50 +86,63 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         document = decode(log.path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{log.path}:1: not a trajectory of mini-swe-agent: {error}") from None
+    messages = take_objects(document.get("messages"))
     config = take_object(take_object(document.get("info")).get("config"))
-    model = take_text(take_object(config.get("model")).get("model_name"))
-    provider = find_seller(model)
+    own = take_object(config.get("model"))
+    name = take_text(own.get("model_name"))
+    # "minisweagent.models.openrouter_model.OpenRouterModel"
+    family = take_text(config.get("model_type")).rpartition("models.")[2].partition("_")[0]
+    base = take_object(own.get("model_kwargs")).get("api_base")
     yield LoggedConversation(
         agent=_AGENT,
-        name=take_text(document.get("instance_id")) or log.path.name.removesuffix(_NAME),
+        name=log.path.name.removesuffix(".json").removesuffix(".traj"),
         project=last_name(take_object(config.get("environment")).get("cwd")),
-        host=provider.host,
-        wire=provider.wire,
-        requests=partial(_find_requests, take_objects(document.get("messages")), provider, model),
-        path=PATHS[provider.wire],
+        host=_CLASSES.get(family) or find_host(name, base),
+        wire=RESPONSES if any(_is_response(each) for each in messages) else CHAT,
+        requests=partial(
+            _find_requests, messages, name if family in _CLASSES else find_model(name), log
+        ),
     )
 
 
+def _is_response(message: Entry) -> bool:
+    return message.get("object") == "response"
+
+
 def _find_requests(
-    messages: Sequence[Entry], provider: Provider, model: str
+    messages: list[Entry], model: str | None, log: LogFile
 ) -> Iterator[LoggedRequest]:
-    """Yield a request for each message that a response came with: it had the messages before."""
-    is_chat, writer = provider.wire is CHAT, TurnWriter(provider.wire)
-    sent = [_strip(message) for message in messages]
-    turns = [read_chat(message) for message in sent]
-    when = datetime.fromtimestamp(0, UTC)
-    for at, message in enumerate(messages):
+    """Yield a request for each answer, also for those that became no message."""
+    items: list[Entry] = []
+    when: datetime | None = None
+    for message in messages:
         extra = take_object(message.get("extra"))
-        answered = read_time(extra.get("timestamp"))
-        if response := take_object(extra.get("response")):
-            known = [turn for turn in turns[:at] if turn is not None]
+        given = message if _is_response(message) else take_object(extra.get("response"))
+        written = read_time(extra.get("timestamp")) or read_time(message.get("timestamp"))
+        usage = find_usage({"usage": given.get("usage")})
+        key = take_text(given.get("id")) or None
+        if usage is not None and (key is None or key not in log.copied):
+            began = when or written or read_time(given.get("created")) or log.changed
             yield LoggedRequest(
-                items=tuple(sent[:at]) if is_chat else writer.write(known),
-                when=when if when.timestamp() else (answered or when),
-                model=take_text(response.get("model")) or model.rpartition("/")[2] or None,
-                usage=_read_usage(response),
+                items=tuple(items),
+                when=began,
+                model=model or take_text(given.get("model")) or None,
+                usage=usage,
+                key=key,
             )
-        when = answered or when
+        when = written or when
+        if _is_response(message):
+            items += map(_clean, take_objects(message.get("output")))
+        elif message.get("role") != "exit":
+            items.append(_clean(message))
 
 
-def _strip(message: Entry) -> Entry:
-    """Return a message as it is sent."""
-    return {name: value for name, value in message.items() if name != "extra" and value is not None}
+def _clean(message: Entry) -> Entry:
+    """Return a message as LiteLLM sends it, which leaves out what is null."""
+    return {
+        key: value for key, value in message.items() if key not in _NOT_SENT and value is not None
+    }
 
 
-def _read_usage(response: Entry) -> Usage | None:
-    return read_usage(write_json({"usage": response.get("usage")}).encode())
-
-
-MINI_SWE_AGENT = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
-"""The trajectories of mini-swe-agent."""
+MINI_SWE_AGENT = LogKind(_AGENT, _find_homes, _find, _read)
+"""The logs of mini-swe-agent."""

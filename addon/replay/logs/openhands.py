@@ -1,17 +1,21 @@
-"""OpenHands: `~/.openhands/conversations/ID`, since version 1 of its SDK.
+"""OpenHands: `~/.openhands/conversations/ID`, with `base_state.json` and the events in `events`.
 
-A conversation is a folder: `base_state.json` has the usage of each response, and `events` has a
-file for each event. What becomes of events in a request is in openhands-sdk/openhands/sdk/event in
-github.com/OpenHands/software-agent-sdk. Some tools tell the model a little more than their result,
-such as the working folder; that is not logged. Trajectories of version 0 are not read: what the
-model got of a result was made anew for each request.
+An action has the call as the model wrote it, and the id of the answer that it was part of; so each
+id was a request, and `base_state.json` has its usage. A condensation names the events that are sent
+no longer, and the summary that is sent in their place; its own request, and others that are beside
+the conversation, are a conversation here without elements, for their cost. What is sent of events
+is in openhands-sdk/openhands/sdk/event of github.com/OpenHands/software-agent-sdk.
+
+The trajectories of versions before 1 are not read.
 """
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from addon.replay.logs.entries import (
@@ -19,239 +23,438 @@ from addon.replay.logs.entries import (
     Entry,
     decode,
     last_name,
-    read_time,
     take_count,
     take_object,
     take_objects,
     take_text,
 )
+from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
-from addon.replay.logs.turns import (
-    PATHS,
-    Call,
-    Media,
-    Provider,
-    Result,
-    Text,
-    Thought,
-    Turn,
-    TurnWriter,
-    find_seller,
-)
-from masking.wire import Usage
+from masking.wire import CHAT, RESPONSES, Usage
 
 _AGENT = "openhands"
-_STATE = "base_state.json"
-_EVENT = re.compile(r"event-(\d{5,})-[0-9a-fA-F-]{8,}\.json")
 
-_IN_PROMPT = frozenset(
+_STATE = "base_state.json"
+_EVENTS = "events"
+_CONDENSER = "condenser"
+_SUMMARY = "CondensationSummaryEvent"
+
+_RESULTS = frozenset(("ObservationEvent", "UserRejectObservation", "AgentErrorEvent"))
+_OF_NO_PROMPT = frozenset(
     (
-        *("MessageEvent", "ActionEvent", "ObservationEvent", "UserRejectObservation"),
-        *("AgentErrorEvent", "Condensation"),
+        "CondensationRequest",
+        "ConversationErrorEvent",
+        "ConversationStateUpdateEvent",
+        "HookExecutionEvent",
+        "InterruptEvent",
+        "LLMCompletionLogEvent",
+        "PauseEvent",
+        "StreamingDeltaEvent",
+        "TokenEvent",
     )
 )
-_NOT_SENT = frozenset(
-    (
-        *("SystemPromptEvent", "ConversationStateUpdateEvent", "CondensationRequest", "PauseEvent"),
-        *("TokenEvent", "ConversationErrorEvent", "LLMCompletionLogEvent", "HookExecutionEvent"),
-        *("ServerErrorEvent", "InterruptEvent", "StreamingDeltaEvent"),
-    )
-)
+"""Kinds of events that no model sees."""
+
+_NAMES = ("kind", "id", "parent_id", "tool_call_id", "llm_response_id")
+"""Keys of events whose values are texts, where there are any."""
+
+_HEADER_OF_ERRORS = "[An error occurred during execution.]\n"
+_MOST_CHARACTERS = 30_000
+"""What a command printed is cut in the middle to so much."""
 
 
 def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    root = environment.get("OPENHANDS_PERSISTENCE_DIR") or home / ".openhands"
-    return (Path(root) / "conversations",)
+    if given := environment.get("OPENHANDS_CONVERSATIONS_DIR"):
+        return (Path(given),)
+    kept = environment.get("OPENHANDS_PERSISTENCE_DIR") or home / ".openhands"
+    return (Path(kept) / "conversations",)
 
 
 def _find(path: Path) -> Iterator[LogFile]:
+    logs = (_describe(folder) for folder in _find_folders(path))
+    yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+
+
+def _find_folders(path: Path) -> Iterator[Path]:
     if path.is_file():
-        folders = [path.parent] if path.name == _STATE else []
-    else:
-        folders = [Path(parent) for parent, _, names in os.walk(path) if _STATE in names]
-    found = []
-    for folder in folders:
-        events = _list_events(folder)
-        if events:
-            status = events[-1].stat()
-            size = (folder / _STATE).stat().st_size + len(events) * status.st_size
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            found.append(LogFile(_AGENT, folder, size, changed, folder=folder))
-    yield from sorted(found, key=lambda log: log.changed, reverse=True)
+        if path.name == _STATE and (path.parent / _EVENTS).is_dir():
+            yield path.parent
+        return
+    for parent, folders, names in os.walk(path):
+        if _STATE in names and _EVENTS in folders:
+            folders.clear()
+            yield Path(parent)
+
+
+def _describe(folder: Path) -> LogFile:
+    statuses = [each.stat() for each in (folder / _STATE, *_list_events(folder))]
+    changed = datetime.fromtimestamp(max(each.st_mtime for each in statuses), UTC)
+    return LogFile(_AGENT, folder, sum(each.st_size for each in statuses), changed)
 
 
 def _list_events(folder: Path) -> list[Path]:
-    """Return the files of a conversation's events, in order."""
-    events = folder / "events"
-    if not events.is_dir():
-        return []
-    found = ((_EVENT.fullmatch(each.name), each) for each in events.iterdir())
-    return [each for _, each in sorted((int(match[1]), each) for match, each in found if match)]
+    return sorted((folder / _EVENTS).glob("event-*.json"))
+
+
+@dataclass(slots=True)
+class _Metrics:
+    """What was reported of each answer, by its id, the earlier ones first."""
+
+    of_agent: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
+    of_condenser: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
+
+    def take(self, answer: str, *, is_condensation: bool = False) -> Entry:
+        """Return what was reported of an answer, once; an empty one if nothing was."""
+        pools = (self.of_agent, self.of_condenser)
+        for pool in reversed(pools) if is_condensation else pools:
+            if pool[answer]:
+                return pool[answer].popleft()
+        return {}
+
+
+def _read_metrics(state: Entry) -> _Metrics:
+    metrics = _Metrics()
+    usages = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
+    for name, each in usages.items():
+        pool = metrics.of_condenser if name == _CONDENSER else metrics.of_agent
+        for usage in take_objects(take_object(each).get("token_usages")):
+            pool[take_text(usage.get("response_id"))].append(usage)
+    return metrics
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    place = log.path / _STATE
     try:
-        state = decode(place.read_bytes())
+        state = decode((log.path / _STATE).read_bytes())
     except ValueError as error:
-        raise ValueError(f"{place}:1: not the state of a conversation: {error}") from None
-    events, unread = list[Entry](), set[str]()
-    for each in _list_events(log.path):
-        try:
-            event = decode(each.read_bytes())
-        except ValueError:
-            unread.add(BROKEN)
-            continue
-        if event.get("kind") in _IN_PROMPT:
-            events.append(event)
-        elif event.get("kind") not in _NOT_SENT:
-            unread.add(str(event.get("kind")))
-    agent = take_object(state.get("agent"))
-    model = take_text(take_object(agent.get("llm")).get("model"))
-    provider = find_seller(model)
-    yield LoggedConversation(
+        raise ValueError(f"{log.path / _STATE}:1: not a conversation: {error}") from None
+    events, unread = _load(log.path)
+    llm = take_object(take_object(state.get("agent")).get("llm"))
+    model = take_text(llm.get("model"))
+    conversation = LoggedConversation(
         agent=_AGENT,
-        name=take_text(state.get("title")) or log.path.name,
+        name=log.path.name,
         project=last_name(take_object(state.get("workspace")).get("working_dir")),
-        host=provider.host,
-        wire=provider.wire,
-        requests=partial(_find_requests, events, _read_usages(state), provider, model),
-        path=PATHS[provider.wire],
+        host=find_host(model, llm.get("base_url")),
+        wire=RESPONSES if _is_of_responses(events) else CHAT,
+        requests=partial(_find_requests, events, state, log),
         unread=frozenset(unread),
     )
+    yield conversation
+    if any(event.get("kind") == "Condensation" for event in events):
+        yield conversation._replace(
+            requests=partial(_find_condensations, events, state, log),
+            is_side=True,
+            unread=frozenset(),
+        )
 
 
-def _read_usages(state: Entry) -> Mapping[str, Entry]:
-    """Return what was reported, by the id of the response."""
-    metrics = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
+def _load(folder: Path) -> tuple[list[Entry], set[str]]:
+    """Return the events that lead to the latest one, and the kinds that are not understood."""
+    events: list[Entry] = []
+    unread: set[str] = set()
+    for path in _list_events(folder):
+        try:
+            event = decode(path.read_bytes())
+        except ValueError:
+            event = {}
+        names = [event.get(key) for key in _NAMES]
+        if not event or not all(isinstance(name, str | None) for name in names):
+            unread.add(BROKEN)
+            continue
+        kind = take_text(event.get("kind"))
+        if kind not in _OF_NO_PROMPT and kind != "Condensation" and kind not in _CONVERT:
+            unread.add(kind)
+        events.append(event)
+    return events, unread
+
+
+def _is_of_responses(events: Iterable[Entry]) -> bool:
+    """Whether OpenHands speaks the Responses API to this model: calls say where they are from."""
+    return any(take_object(event.get("tool_call")).get("origin") == "responses" for event in events)
+
+
+def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer: what was in view when its first event came."""
+    metrics = _read_metrics(state)
+    by_id = {event.get("id"): event for event in events}
+    view: list[Entry] = []
+    write = _write_items if _is_of_responses(events) else _write_chat
+    known: _Known = {}
+    answer, last = "", None
+    when: datetime | None = None
+    for event in events:
+        parent = event.get("parent_id")
+        if parent is not None and parent != last:  # the user went back to an earlier event
+            view = []
+            for each in _find_path(parent, by_id):
+                view = _see(view, each)
+        last = event.get("id")
+        told = take_text(event.get("llm_response_id"))
+        if event.get("kind") == "Condensation":
+            metrics.take(told, is_condensation=True)
+        elif told and event.get("source") == "agent" and not (told == answer and _is_action(view)):
+            answer = told
+            reported = metrics.take(told)
+            key = take_text(event.get("id"))
+            if reported and key not in log.copied:
+                yield LoggedRequest(
+                    items=_write_messages(view, known, write),
+                    when=when or _read_local_time(event) or log.changed,
+                    model=find_model(take_text(reported.get("model"))),
+                    usage=_read_usage(reported),
+                    key=key,
+                )
+        if event.get("kind") in _CONVERT:
+            when = _read_local_time(event) or when
+        view = _see(view, event)
+
+
+def _find_path(leaf: object, by_id: Mapping[object, Entry]) -> list[Entry]:
+    """Return the events that lead to one, and itself."""
+    path: list[Entry] = []
+    seen: set[object] = set()
+    while leaf in by_id and leaf not in seen:
+        seen.add(leaf)
+        path.append(by_id[leaf])
+        leaf = by_id[leaf].get("parent_id")
+    return path[::-1]
+
+
+def _find_condensations(
+    events: Iterable[Entry], state: Entry, log: LogFile
+) -> Iterator[LoggedRequest]:
+    metrics = _read_metrics(state)
+    for event in events:
+        if event.get("kind") != "Condensation":
+            continue
+        told = take_text(event.get("llm_response_id"))
+        reported = metrics.take(told, is_condensation=True)
+        key = take_text(event.get("id"))
+        if reported and key not in log.copied:
+            yield LoggedRequest(
+                items=(),
+                when=_read_local_time(event) or log.changed,
+                model=find_model(take_text(reported.get("model"))),
+                usage=_read_usage(reported),
+                key=key,
+            )
+
+
+def _is_action(view: Sequence[Entry]) -> bool:
+    """Whether the last event is an action: one more of the same answer belongs to it."""
+    return bool(view) and view[-1].get("kind") == "ActionEvent"
+
+
+def _see(view: Sequence[Entry], event: Entry) -> list[Entry]:
+    """Return what is in view after an event."""
+    if event.get("kind") != "Condensation":
+        return [*view, event] if event.get("kind") in _CONVERT else [*view]
+    named = event.get("forgotten_event_ids")
+    forgotten = {*filter(take_text, named)} if isinstance(named, list) else set()
+    kept = [
+        each for each in view if each.get("id") not in forgotten and each.get("kind") != _SUMMARY
+    ]
+    summary, offset = event.get("summary"), event.get("summary_offset")
+    if isinstance(summary, str) and isinstance(offset, int):
+        kept.insert(offset, {"kind": _SUMMARY, "summary": summary})
+    return kept
+
+
+_Known = dict[tuple[int, ...], tuple[Sequence[Entry], Sequence[Entry]]]
+"""Events that are sent together, and what is sent of them, by the identity of the events."""
+
+_Write = Callable[[Sequence[Entry]], Sequence[Entry]]
+"""Returns what is sent of events."""
+
+
+def _write_messages(view: Sequence[Entry], known: _Known, write: _Write) -> tuple[Entry, ...]:
+    """Return what is sent of what is in view, the very same objects each time.
+
+    The actions of one answer are one message, and so is what users say in a row. A call and its
+    result are sent only together.
+    """
+    calls = {each.get("tool_call_id") for each in view if each.get("kind") == "ActionEvent"}
+    results = {each.get("tool_call_id") for each in view if each.get("kind") in _RESULTS}
+    batches: list[list[Entry]] = []
+    for speaker, group in groupby(view, _find_speaker):
+        events = [*group]
+        if events[0].get("kind") == "ActionEvent":
+            is_sent = all(each.get("tool_call_id") in results for each in events)
+            batches += [events] if is_sent else []
+        elif events[0].get("kind") in _RESULTS:
+            batches += [[each] for each in events if each.get("tool_call_id") in calls]
+        else:
+            batches += [events] if speaker == "user" else [[each] for each in events]
+    for batch in batches:
+        names = tuple(map(id, batch))
+        if names not in known:
+            known[names] = batch, write(batch)
+    return tuple(item for batch in batches for item in known[tuple(map(id, batch))][1])
+
+
+def _write_chat(batch: Sequence[Entry]) -> list[Entry]:
+    return [_CONVERT[str(batch[0].get("kind"))](batch)]
+
+
+def _write_items(batch: Sequence[Entry]) -> list[Entry]:
+    """Return the items of Responses that are sent of events, an item for each part of a result.
+
+    The system prompt is in none: it is sent as instructions.
+    """
+    (message,) = _write_chat(batch)
+    role, parts = message["role"], take_objects(message.get("content"))
+    if role == "system":
+        return []
+    if role == "tool":
+        call = message["tool_call_id"]
+        texts = [take_text(part.get("text")) for part in parts]
+        return [{"type": "function_call_output", "call_id": call, "output": t} for t in texts]
+    items: list[Entry] = []
+    about = take_object(batch[0].get("llm_message")) or batch[0]
+    if reasoning := take_object(about.get("responses_reasoning_item")):
+        summary = reasoning.get("summary")
+        texts = [str(each) for each in summary] if isinstance(summary, list) else []
+        parts_of_it = [{"type": "summary_text", "text": text} for text in texts]
+        kept = {key: reasoning.get(key) for key in ("id", "encrypted_content")}
+        items.append({"type": "reasoning", "summary": parts_of_it, **kept})
+    kind = "output_text" if role == "assistant" else "input_text"
+    if content := [{"type": kind, "text": part["text"]} for part in parts if "text" in part]:
+        items.append({"type": "message", "role": role, "content": content})
+    for call in (take_object(each.get("tool_call")) for each in batch):
+        if call:
+            about = {"id": call.get("responses_item_id"), "call_id": call.get("id")}
+            said = {key: call.get(key) for key in ("name", "arguments")}
+            items.append({"type": "function_call", **about, **said})
+    return items
+
+
+def _find_speaker(event: Entry) -> str:
+    """Return what the events of one message have in common."""
+    if event.get("kind") == "ActionEvent":
+        return f"answer {event.get('llm_response_id')}"
+    said = take_object(event.get("llm_message")).get("role")
+    is_user = event.get("kind") == _SUMMARY or said == "user"
+    return "user" if is_user else take_text(event.get("kind"))
+
+
+def _write_system(batch: Sequence[Entry]) -> Entry:
+    texts = [batch[0].get("system_prompt"), batch[0].get("dynamic_context")]
+    return {"role": "system", "content": _write_parts(texts)}
+
+
+def _write_message(batch: Sequence[Entry]) -> Entry:
+    """Return the message of what was said in a row, a summary of earlier events included."""
+    message = take_object(batch[0].get("llm_message"))
+    parts: list[Entry] = []
+    for event in batch:
+        parts += _write_parts(take_object(event.get("llm_message")).get("content"))
+        parts += _write_parts([{"text": event.get("summary")}])
+        parts += _write_parts(event.get("extended_content"))
+    reasoning = take_text(message.get("reasoning_content"))
     return {
-        take_text(usage.get("response_id")): usage
-        for each in metrics.values()
-        for usage in take_objects(take_object(each).get("token_usages"))
+        "role": take_text(message.get("role")) or "user",
+        "content": parts,
+        **({"reasoning_content": reasoning} if reasoning else {}),
     }
 
 
-def _find_requests(
-    events: Sequence[Entry], usages: Mapping[str, Entry], provider: Provider, model: str
-) -> Iterator[LoggedRequest]:
-    """Yield a request for each response, with the events before it that were not forgotten."""
-    view: list[Entry] = []
-    turns: dict[object, Turn] = {}
-    writer = TurnWriter(provider.wire)
-    answered = set[str]()
-    when = datetime.fromtimestamp(0, UTC)
-    for event in events:
-        response, kind = take_text(event.get("llm_response_id")), event.get("kind")
-        if response and response not in answered and kind in ("ActionEvent", "MessageEvent"):
-            answered.add(response)
-            usage = usages.get(response, {})
-            yield LoggedRequest(
-                items=writer.write([*_list_turns(view, turns)]),
-                when=when,
-                model=(take_text(usage.get("model")) or model).rpartition("/")[2] or None,
-                usage=_read_usage(usage),
-                key=response,
-            )
-        when = read_time(event.get("timestamp")) or when
-        if kind == "Condensation":
-            forgotten = event.get("forgotten_event_ids")
-            ids = {*forgotten} if isinstance(forgotten, list) else set()
-            view = [each for each in view if each.get("id") not in ids]
-            offset, summary = event.get("summary_offset"), event.get("summary")
-            if isinstance(offset, int) and isinstance(summary, str):
-                view.insert(
-                    offset, {**event, "kind": "summary", "id": f"{event.get('id')}-summary"}
-                )
-        else:
-            view.append(event)
+def _write_actions(batch: Sequence[Entry]) -> Entry:
+    """Return the message of an answer: its first action has what the model said beside them."""
+    thought = _write_parts(batch[0].get("thought"))
+    reasoning = take_text(batch[0].get("reasoning_content"))
+    message: dict[str, object] = {"role": "assistant"}
+    if thought:
+        message["content"] = thought
+    message["tool_calls"] = [
+        {
+            "id": take_text(call.get("id")),
+            "type": "function",
+            "function": {"name": call.get("name"), "arguments": call.get("arguments")},
+        }
+        for call in (take_object(each.get("tool_call")) for each in batch)
+    ]
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    return message
 
 
-def _list_turns(events: Sequence[Entry], made: dict[object, Turn]) -> Iterator[Turn]:
-    """Yield what events say; the calls of one response are one turn."""
-    at = 0
-    while at < len(events):
-        end = at + 1
-        response = events[at].get("llm_response_id")
-        if events[at].get("kind") == "ActionEvent":
-            while end < len(events) and events[end].get("llm_response_id") == response:
-                end += 1
-        key = tuple(event.get("id") for event in events[at:end])
-        if key not in made:
-            made[key] = _read_events(events[at:end])
-        yield made[key]
-        at = end
+def _write_result(batch: Sequence[Entry]) -> Entry:
+    (event,) = batch
+    if event.get("kind") == "AgentErrorEvent":
+        parts = _write_parts([{"text": event.get("error")}])
+    elif event.get("kind") == "UserRejectObservation":
+        parts = _write_parts([{"text": f"Action rejected: {event.get('rejection_reason')}"}])
+    else:
+        parts = _write_observation(take_object(event.get("observation")))
+    return {
+        "role": "tool",
+        "tool_call_id": take_text(event.get("tool_call_id")),
+        "name": take_text(event.get("tool_name")),
+        "content": parts + _write_parts(event.get("extended_content")),
+    }
 
 
-def _read_events(events: Sequence[Entry]) -> Turn:
-    """Return the turn of an event, or of those of one response."""
-    first = events[0]
-    kind, message = first.get("kind"), take_object(first.get("llm_message"))
-    call_id, name = take_text(first.get("tool_call_id")), take_text(first.get("tool_name"))
-    if kind == "ActionEvent":
-        said: list[Text | Media | Thought | Call] = [*_read_thoughts(first)]
-        for event in events:
-            said += _read_content(event.get("thought"))
-            call = take_object(event.get("tool_call"))
-            try:
-                asked: object = decode(take_text(call.get("arguments")) or "{}")
-            except ValueError:
-                asked = call.get("arguments")
-            said.append(Call(take_text(call.get("id")), take_text(call.get("name")), asked))
-        return Turn("assistant", said)
-    if kind == "MessageEvent":
-        is_user = message.get("role") != "assistant"
-        content = _read_content(message.get("content")) + _read_content(
-            first.get("extended_content")
-        )
-        return Turn("user", content) if is_user else Turn("assistant", content)
-    if kind == "summary":
-        return Turn("user", [Text(take_text(first.get("summary")))])
-    if kind == "ObservationEvent":
-        observation = take_object(first.get("observation"))
-        content = _read_content(observation.get("content") or observation.get("output"))
-        content += _read_content(first.get("extended_content"))
-        text = "\n".join(part.text for part in content if isinstance(part, Text))
-        media = [part for part in content if isinstance(part, Media)]
-        is_error = observation.get("is_error") is True
-        return Turn("tool", [Result(call_id, name, text, is_error, media)])
-    told = take_text(first.get("error")) or f"Action rejected: {first.get('rejection_reason')}"
-    return Turn("tool", [Result(call_id, name, told, is_error=True)])
+def _write_observation(observation: Entry) -> list[Entry]:
+    parts = _write_parts(observation.get("content"))
+    about = take_object(observation.get("metadata"))
+    if about:  # of a command: OpenHands adds how it ended
+        text = "".join(take_text(part.get("text")) for part in parts)
+        text = f"{take_text(about.get('prefix'))}{text}{take_text(about.get('suffix'))}"
+        if folder := about.get("working_dir"):
+            text += f"\n[Current working directory: {folder}]"
+        if python := about.get("py_interpreter_path"):
+            text += f"\n[Python interpreter: {python}]"
+        if (code := about.get("exit_code")) not in (-1, None):
+            text += f"\n[Command finished with exit code {code}]"
+        if len(text) > _MOST_CHARACTERS:
+            half = _MOST_CHARACTERS // 2
+            text = text[:half] + text[-half:]
+        parts = [{"type": "text", "text": text}]
+    if observation.get("is_error"):
+        parts = [{"type": "text", "text": _HEADER_OF_ERRORS}, *parts]
+    return parts
 
 
-def _read_thoughts(event: Entry) -> Iterator[Thought]:
-    for block in take_objects(event.get("thinking_blocks")):
-        redacted = take_text(block.get("data"))
-        signature = redacted or take_text(block.get("signature"))
-        yield Thought(take_text(block.get("thinking")), signature or None, None, bool(redacted))
-
-
-def _read_content(content: object) -> list[Text | Media]:
-    if isinstance(content, str):
-        return [Text(content)]
-    said: list[Text | Media] = []
-    for block in take_objects(content):
-        if isinstance(text := block.get("text"), str):
-            said.append(Text(text))
-        urls = block.get("image_urls")
+def _write_parts(content: object) -> list[Entry]:
+    """Return texts and images as they are sent."""
+    parts: list[Entry] = []
+    for each in take_objects(content):
+        if isinstance(text := each.get("text"), str):
+            parts.append({"type": "text", "text": text})
+        urls = each.get("image_urls")
         for url in urls if isinstance(urls, list) else ():
-            head, _, data = take_text(url).partition(",")
-            if head.startswith("data:") and data:
-                said.append(Media(head.removeprefix("data:").partition(";")[0], data))
-    return said
+            parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
 
 
-def _read_usage(usage: Entry) -> Usage | None:
-    prompt = take_count(usage.get("prompt_tokens"))
-    if not prompt:
-        return None
+_CONVERT = {
+    "SystemPromptEvent": _write_system,
+    "MessageEvent": _write_message,
+    "ActionEvent": _write_actions,
+    _SUMMARY: _write_message,
+    **dict.fromkeys(_RESULTS, _write_result),
+}
+"""What makes a message of events, by their kind."""
+
+
+def _read_usage(reported: Entry) -> Usage:
     return Usage(
-        prompt=prompt,
-        cached=take_count(usage.get("cache_read_tokens")),
-        written=take_count(usage.get("cache_write_tokens")),
-        completion=take_count(usage.get("completion_tokens")),
-        reasoning=take_count(usage.get("reasoning_tokens")),
+        prompt=take_count(reported.get("prompt_tokens")),
+        cached=take_count(reported.get("cache_read_tokens")),
+        written=take_count(reported.get("cache_write_tokens")) or None,
+        completion=take_count(reported.get("completion_tokens")),
+        reasoning=take_count(reported.get("reasoning_tokens")),
     )
 
 
-OPENHANDS = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+def _read_local_time(event: Entry) -> datetime | None:
+    """Return when an event was: OpenHands writes the time of the place, and no zone."""
+    text = take_text(event.get("timestamp"))
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+OPENHANDS = LogKind(_AGENT, _find_homes, _find, _read)
 """The conversations of OpenHands."""

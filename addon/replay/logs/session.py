@@ -6,11 +6,11 @@ provider counted of each request tells how many tokens these took.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import combinations
+from itertools import combinations, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -27,6 +27,7 @@ from masking.conversation import (
 )
 from masking.history import History
 from masking.model import Edits, Path, Replacement
+from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
 from masking.wire import HeadSize, Marks, Usage
 
@@ -56,6 +57,17 @@ _MOST_POINTS = 64
 _LEAST_APART = 0.05
 """Two requests whose sizes differ by less, as a part of the largest, say nothing of the scale."""
 
+_LONG_PAUSE = 2 * 3600.0
+"""Seconds, after which a session that goes on was resumed: what the log does not hold may be more
+then, or less, as after a compaction."""
+
+_STAYS_OUT = 3
+"""For so many requests a prompt has to be shorter to count as shortened."""
+
+_FORGETS = "responses"
+"""The format whose provider does not bill reasoning from before the user spoke last
+(platform.openai.com/docs/guides/reasoning)."""
+
 _LEAST_POINTS = 4
 """A model with fewer requests is taken to have the tokenizer of the others."""
 
@@ -73,17 +85,61 @@ class Reckoning(NamedTuple):
         """Return what the provider counts for a request of so many tokens by our count."""
         return self.hidden + self.scale * tokens
 
+    def begin_at(self, points: Sequence[tuple[int, int]]) -> "Reckoning":
+        """Return the same scale with what is hidden in these requests; there is one at least."""
+        hidden = median(theirs - self.scale * ours for ours, theirs in points)
+        if hidden >= 0:
+            return Reckoning(hidden, self.scale)
+        return Reckoning(0.0, _bound(median(theirs / max(1, ours) for ours, theirs in points)))
+
 
 class _Step(NamedTuple):
     """A request: it has the first `keep` elements of the one before, and then the `new` ones.
 
-    tokens: of all its elements, by our count.
+    tokens: of all its elements, by our count, but for reasoning that is no longer billed.
+    stretch: the number of the stretch that it is in, in which nothing of what the log does not
+        hold changes.
     """
 
     keep: int
     new: tuple[ParsedElement, ...]
     tokens: int
+    stretch: int
     request: LoggedRequest
+
+    @property
+    def prompt(self) -> int | None:
+        """The tokens that the provider reported; None if it did not."""
+        return (self.request.usage and self.request.usage.prompt) or None
+
+    @property
+    def says(self) -> bool:
+        """Whether the user says something in it that is new."""
+        elements = (known.element for known in self.new)
+        return any(each.speaker == "user" and not each.results for each in elements)
+
+
+class _Size(NamedTuple):
+    """The tokens of the elements up to one, and those of the reasoning among them.
+
+    forgotten: those of the reasoning before the user spoke last.
+    """
+
+    tokens: int = 0
+    thought: int = 0
+    forgotten: int = 0
+
+    def add(self, known: ParsedElement) -> "_Size":
+        """Return the size with the next element."""
+        tokens = known.counted.tokens if known.counted else 0
+        element = known.element
+        says = element.speaker == "user" and not element.results
+        thinks = element.is_bound and not element.texts and not element.calls
+        return _Size(
+            self.tokens + tokens,
+            self.thought + (tokens if thinks else 0),
+            self.thought if says else self.forgotten,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +148,7 @@ class RebuiltRequest(RecordedRequest):
 
     conversation: Conversation
 
-    def read(self) -> Conversation:
+    def read(self, cache: RequestCache) -> Conversation:
         """Return the request, read."""
         return self.conversation
 
@@ -130,7 +186,9 @@ class LogSession:
         parsed: dict[int, ParsedElement] = {}
         """By the identity of what was decoded, which it keeps alive."""
         items: list[object] = []
-        sizes = [0]
+        sizes = [_Size()]
+        forgets = wire.name == _FORGETS
+        stretch, sent = 0, None
         for request in self.conversation.requests():
             keep = 0
             for was, item in zip(items, request.items, strict=False):
@@ -143,13 +201,17 @@ class LogSession:
                 if known is None:
                     known = parsed[id(item)] = ParsedElement(item, wire.read_element(item))
                 new.append(known)
-            items[keep:] = request.items[keep:]
             if new:
                 self._count(new)
+            is_shorter = len(request.items) < len(items)
+            is_resumed = sent is not None and (request.when - sent).total_seconds() > _LONG_PAUSE
+            stretch, sent = stretch + (is_shorter or is_resumed), request.when
+            items[keep:] = request.items[keep:]
             del sizes[keep + 1 :]
             for each in new:
-                sizes.append(sizes[-1] + (each.counted.tokens if each.counted else 0))
-            steps.append(_Step(keep, tuple(new), sizes[-1], replace(request, items=())))
+                sizes.append(sizes[-1].add(each))
+            tokens = sizes[-1].tokens - (sizes[-1].forgotten if forgets else 0)
+            steps.append(_Step(keep, tuple(new), tokens, stretch, replace(request, items=())))
         return steps
 
     def _count(self, elements: Sequence[ParsedElement]) -> None:
@@ -157,18 +219,26 @@ class LogSession:
         read_pieces(self._index(elements, None, HeadFacts(), History(), Marks()), self._counter)
 
     @cached_property
-    def reckonings(self) -> dict[str | None, Reckoning]:
-        """How the provider counts, by model; empty if it reported nothing."""
-        points: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
+    def reckonings(self) -> Mapping[tuple[int, str | None], Reckoning]:
+        """How the provider counts, by stretch and model; empty if it reported nothing."""
+        models: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
+        stretches: defaultdict[tuple[int, str | None], list[tuple[int, int]]] = defaultdict(list)
         for step in self._steps:
-            usage = step.request.usage
-            if usage is not None and usage.prompt:
-                points[step.request.model].append((step.tokens, usage.prompt))
-        every = [point for own in points.values() for point in own]
-        return {
-            model: fit(own if len(own) >= _LEAST_POINTS else every, own)
-            for model, own in points.items()
+            if step.prompt is not None:
+                point, model = (step.tokens, step.prompt), step.request.model
+                models[model].append(point)
+                stretches[step.stretch, model].append(point)
+        every = [point for own in models.values() for point in own]
+        lines = {
+            model: fit(own if len(own) >= _LEAST_POINTS else every) for model, own in models.items()
         }
+        return {
+            (stretch, model): lines[model].begin_at(own)
+            for (stretch, model), own in stretches.items()
+        }
+
+    def _reckon(self, step: _Step) -> Reckoning:
+        return self.reckonings.get((step.stretch, step.request.model), Reckoning())
 
     @cached_property
     def difference(self) -> float | None:
@@ -178,21 +248,23 @@ class LogSession:
         """
         reported = off = 0.0
         for step in self._steps:
-            usage = step.request.usage
-            if usage is not None and usage.prompt:
-                rebuilt = self.reckonings[step.request.model].predict(step.tokens)
-                reported += usage.prompt
-                off += abs(rebuilt - usage.prompt)
+            if step.prompt is not None:
+                reported += step.prompt
+                off += abs(self._reckon(step).predict(step.tokens) - step.prompt)
         return off / reported if reported else None
 
     @cached_property
     def cost_only(self) -> CostOnly | None:
         """Why this session counts for its cost alone; None if for what masking saves, too."""
-        for before, step in zip(self._steps, self._steps[1:], strict=False):
-            usages = before.request.usage, step.request.usage
-            was, now = (usage.prompt if usage else None for usage in usages)
-            grew = step.tokens >= before.tokens and before.request.model == step.request.model
-            if was and now and grew and now < (1 - MOST_DIFFERENCE) * was:
+        for number, (before, step) in enumerate(pairwise(self._steps), 1):
+            goes_on = before.stretch == step.stretch and before.request.model == step.request.model
+            # Where the user speaks, a provider may forget what was thought before.
+            grew = step.tokens >= before.tokens and goes_on and not step.says
+            if before.prompt is None or step.prompt is None or not grew:
+                continue
+            # One request may be off the line; what was taken out of a prompt stays out of it.
+            after = [each.prompt or 0 for each in self._steps[number : number + _STAYS_OUT]]
+            if max(after) < (1 - MOST_DIFFERENCE) * before.prompt:
                 return "shortened"
         difference = self.difference
         return "differs" if difference is not None and difference > MOST_DIFFERENCE else None
@@ -210,14 +282,15 @@ class LogSession:
         about = self.conversation
         usages = [step.request.usage for step in self._steps]
         marks = _find_marks([usage for usage in usages if usage is not None])
-        heads: dict[str | None, HeadFacts] = {}
+        heads: dict[tuple[int, str | None], HeadFacts] = {}
         history = History()
         elements: list[ParsedElement] = []
         for step in self._steps:
             model, usage = step.request.model, step.request.usage
             elements[step.keep :] = step.new
-            if model not in heads:
-                heads[model] = self._make_head(model, marks)
+            place = step.stretch, model
+            if place not in heads:
+                heads[place] = self._make_head(model, self._reckon(step), marks)
             yield RebuiltRequest(
                 body=b"",
                 when=step.request.when,
@@ -226,12 +299,12 @@ class LogSession:
                 wire=about.wire,
                 path=about.path,
                 client=about.agent,
-                conversation=self._index(elements, model, heads[model], history, marks),
+                conversation=self._index(elements, model, heads[place], history, marks),
             )
 
-    def _make_head(self, model: str | None, marks: Marks) -> HeadFacts:
+    def _make_head(self, model: str | None, reckoning: Reckoning, marks: Marks) -> HeadFacts:
         """Return facts about what the log does not hold, as if it stood before the list."""
-        hidden, scale = self.reckonings.get(model, Reckoning())
+        hidden, scale = reckoning
         tokens = round(hidden / scale)
         head = HeadFacts()
         head.size = HeadSize(tokens, tokens if marks.in_head else 0)
@@ -289,24 +362,17 @@ def _find_marks(usages: Sequence[Usage]) -> Marks:
 # Kendall's tau").
 
 
-def fit(points: Sequence[tuple[int, int]], own: Sequence[tuple[int, int]]) -> Reckoning:
-    """Return the line through requests, each our tokens of it and the provider's.
-
-    points: give the scale. own: give what is hidden; there is at least one.
-    """
+def fit(points: Sequence[tuple[int, int]]) -> Reckoning:
+    """Return the line through some requests, each our tokens of it and the provider's."""
     step = max(1, len(points) // _MOST_POINTS)
-    chosen = points[::step]
     least = _LEAST_APART * max(ours for ours, _ in points)
     slopes = [
         ((theirs - other) / (ours - fewer), abs(ours - fewer))
-        for (fewer, other), (ours, theirs) in combinations(chosen, 2)
+        for (fewer, other), (ours, theirs) in combinations(points[::step], 2)
         if abs(ours - fewer) > least
     ]
     scale = _bound(_weighted_median(slopes)) if slopes else 1.0
-    hidden = median(theirs - scale * ours for ours, theirs in own)
-    if hidden < 0:
-        scale, hidden = _bound(median(theirs / max(1, ours) for ours, theirs in own)), 0.0
-    return Reckoning(hidden, scale)
+    return Reckoning(scale=scale).begin_at(points)
 
 
 def _bound(scale: float) -> float:

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from itertools import zip_longest
+from typing import NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -21,6 +22,7 @@ from addon.replay.numbers import pluralize
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings
 from addon.replay.report.tables import (
     POLICIES,
+    Headline,
     PolicyKey,
     describe_headline,
     list_conversations,
@@ -88,12 +90,31 @@ class Origin:
         ]
 
 
+class LogSection(NamedTuple):
+    """What the page says of all sessions of agents' logs, of which it draws only some.
+
+    title, sentence: what they cost and would have cost, in short and as a sentence.
+    columns, rows: a table by agent and model, and by length; the rows have a cell for each column.
+    notes: what else there is to say, a paragraph each.
+    """
+
+    title: str
+    sentence: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+
+
 def render_report(
-    conversations: Sequence[ConversationTotals], charts: Sequence[str], origin: Origin
+    conversations: Sequence[ConversationTotals],
+    charts: Sequence[str],
+    origin: Origin,
+    logs: LogSection | None = None,
 ) -> str:
     """Return the page, which needs nothing from the network or the disk.
 
-    `charts` has the outcome of `render_chart` for each conversation.
+    `charts` has the outcome of `render_chart` for each conversation. With `logs` these are only
+    some of the sessions that the page tells of.
 
     A conversation's charts are in US dollars if all of its prices are known, and the rest of the
     page is if the prices of all conversations are. Otherwise costs are in plain input tokens that
@@ -113,7 +134,10 @@ def render_report(
             script=script,
             script_hash=_hash(script),
             data=data,
-            headline=describe_headline(summary, len(conversations)),
+            headline=describe_headline(summary, len(conversations))
+            if logs is None
+            else Headline(logs.title, logs.sentence),
+            logs=logs,
             unit=UNITS[summary.cost_unit],
             masked_before=sum(each.totals.masked_before > 0 for each in conversations),
             assumed=sum(each.requests for each in assumed_prices(totals)),

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
 from addon.replay.totals import (
-    UNITS,
     BilledPrice,
     ConversationTotals,
     CostUnit,
@@ -86,9 +85,9 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     render, saved = choose_money_format(unit, before), before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
-    counted = "" if unit == "usd" else f" {UNITS[unit]}"
+    bill, counted = ("the bill is", "") if unit == "usd" else ("the bill is worth", " input tokens")
     sentence = (
-        f"For {prompts} the bill is {render(after)}{counted} with the chosen settings, and "
+        f"For {prompts} {bill} {render(after)}{counted} with the chosen settings, and "
         f"{render(before)} with everything sent."
     )
     if saved:

@@ -38,7 +38,7 @@ function plot(node, spec, width, onPoint) {
     width, height: HEIGHT,
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, y: false },
-    scales: { x: { time: false, range: [0.5, spec.count + 0.5] }, y: { range: [(spec.bottom || 0) * 1.04, spec.top * 1.04 || 1] } },
+    scales: { x: { time: false, range: [0.5, spec.count + 0.5] }, y: { range: [(spec.bottom || 0) * 1.04, spec.top * 1.04 || spec.bottom * -0.05 || 1] } },
     axes: [
       axis(spec.x || "Request", { size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
         values: (_, ticks) => (spec.ticks ? spec.ticks(ticks) : ticks.map(whole)) }),

@@ -1,0 +1,352 @@
+"""`obsmask replay` over the logs that agents keep: what it finds, what it says, how it goes on."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from addon.commands.main import main
+from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
+from addon.replay.logs.answer import LogAnswer, LoggedSession
+from addon.replay.totals import Totals
+from masking.accounting import Bill
+from tests.support.made_logs import MadeSession, write_claude_code
+from tests.support.places import ROOT
+from tests.support.sessions import CHATS
+from tests.support.terminals import terminal
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+def keep(home: Path, *sessions: MadeSession) -> list[Path]:
+    """Write sessions where Claude Code keeps them, each with the time of its last request."""
+    paths = []
+    for session in sessions:
+        path = write_claude_code(home / ".claude" / "projects", session)
+        ended = session.began + timedelta(seconds=session.turns * (session.pause + 1))
+        os.utime(path, (ended.timestamp(), ended.timestamp()))
+        paths.append(path)
+    return paths
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    moved = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "MSWEA_GLOBAL_CONFIG_DIR")
+    for name in [*moved, *(name for name in os.environ if name.startswith("XDG_"))]:
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    assert main(["replay", *map(str, arguments), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def say(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["replay", *map(str, arguments)]) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_without_a_path_the_logs_of_30_days_are_read_where_agents_keep_them(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(
+        home,
+        MadeSession(turns=4, began=NOW - DAY, seed=1),
+        MadeSession(turns=40, began=NOW - 2 * DAY, seed=2),
+        MadeSession(turns=4, began=NOW - 40 * DAY, seed=3),
+    )
+    assert main(["replay"]) == 0
+    printed = capsys.readouterr()
+    assert "claude-code: 2 logs in ~/.claude/projects" in printed.err
+    words = " ".join(printed.out.split())
+    assert re.match(r"2 sessions since \d+ \w+ \d{4}, 46 requests: Input cost \$", words)
+    assert "Next: obsmask run -- claude" in words
+    assert re.search(r"The answers were another \$0\.\d\d, masked or not\.", words)
+
+
+def test_where_there_is_no_log_it_says_where_it_looked(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["replay"]) == 1
+    said = capsys.readouterr().err
+    for agent, place in list_homes(home, {}):
+        assert f"~/{place.relative_to(home)} ({agent})" in said
+
+
+def test_what_it_cost_is_the_sum_of_the_logs_own_usage(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [path] = keep(home, MadeSession(turns=50, began=NOW - DAY))
+    expected = 0.0
+    for line in path.read_text().splitlines():
+        if usage := json.loads(line)["message"].get("usage"):
+            expected += usage["input_tokens"] + 0.1 * usage["cache_read_input_tokens"]
+            expected += 1.25 * usage["cache_creation_input_tokens"]
+    found = replay(capsys)["logs"]
+    assert pytest.approx(expected * 3e-6, rel=0.001) == found["dollars_before"]
+    assert pytest.approx(51 * 200 * 15e-6, rel=0.001) == found["answer_dollars"]
+    assert found["dollars_saved"] == pytest.approx(found["dollars_before"] - found["dollars_after"])
+
+
+def test_since_counts_requests_and_not_sessions(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A session that goes on over the limit counts from there on."""
+    keep(home, MadeSession(turns=9, began=NOW - 10 * DAY, pause=DAY.total_seconds()))
+    every = replay(capsys, "--since", "30d")["logs"]["requests"]
+    some = replay(capsys, "--since", "4d")["logs"]["requests"]
+    assert (10, True) == (every, 3 <= some <= 5)
+
+
+@pytest.mark.parametrize("text", ["today", "yesterday", "7d", "2w", "2026-11-01"])
+def test_days_are_understood(text: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep(home, MadeSession(turns=3, began=datetime.now(UTC)))
+    assert 4 == replay(capsys, "--since", text)["logs"]["requests"]
+
+
+def test_another_day_is_a_mistake(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "--since", "last week"]) == 2
+    assert "expected a day, as today, yesterday, 7d" in capsys.readouterr().err
+
+
+def test_one_project_can_be_chosen(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sessions = [
+        MadeSession(turns=3, project="app", seed=1, began=NOW - DAY),
+        MadeSession(turns=5, project="site", seed=2, began=NOW - DAY),
+    ]
+    keep(home, *sessions)
+    found = replay(capsys, "--project", "site")
+    assert [("site", 6)] == [(each["project"], each["requests"]) for each in found["conversations"]]
+    assert main(["replay", "--project", "neither"]) == 1
+    assert "no request to replay of project neither since" in capsys.readouterr().err
+
+
+def test_a_folder_may_mix_logs_recordings_and_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_claude_code(tmp_path / "deep", MadeSession(turns=4))
+    (tmp_path / CHATS[0].name).write_bytes(CHATS[0].read_bytes())
+    messages = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
+    (tmp_path / "talk.json").write_text(json.dumps({"messages": messages}))
+    (tmp_path / "other.jsonl").write_text('{"a": 1}\n{"a": 2}\n')
+    found = replay(capsys, tmp_path)
+    agents = [each["agent"] for each in found["conversations"] if "agent" in each]
+    assert ["claude-code"] == agents
+    by_model = {each["agent"] for each in found["logs"]["by_model"]}
+    assert {"claude-code", "recording"} == by_model
+    assert found["logs"]["requests"] == found["total"]["requests"]
+
+
+def test_a_log_that_does_not_add_up_counts_for_its_cost(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [path] = keep(home, MadeSession(turns=60, began=NOW - DAY))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, line in enumerate(lines):
+        if usage := line["message"].get("usage"):
+            usage["cache_read_input_tokens"] = 9_000 + 500 * (number % 40)
+            usage["cache_creation_input_tokens"] = 0
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = replay(capsys)["logs"]
+    assert 0 == found["dollars_saved"]
+    assert found["dollars_before"] > 0
+    assert [1] == [each["sessions"] for each in found["cost_only"].values()]
+    assert "1 session ($" in (said := say(capsys))
+    assert "counted for the cost alone: 1 shortened on the way, as behind obsmask." in said
+
+
+def test_a_broken_log_does_not_end_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = keep(home, MadeSession(turns=4, began=NOW - DAY), MadeSession(3, seed=2, began=NOW))
+    with paths[0].open("a") as file:
+        file.write('{"type": "assistant", "mess')
+    assert 9 == replay(capsys)["logs"]["requests"]
+
+
+def test_both_accounts_are_told_where_that_matters(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [path] = keep(home, MadeSession(turns=80, model="claude-opus-5-5", began=NOW - DAY))
+    thought = {"type": "thinking", "thinking": "", "signature": "c2ln"}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if line["type"] == "assistant":
+            line["message"]["content"].insert(0, thought)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    accounts = replay(capsys)["logs"]["accounts"]
+    assert accounts["new"]["dollars_saved"] == 0 < accounts["old"]["dollars_saved"]
+    assert "would have been saved on an Anthropic account made before" in say(capsys)
+    assert replay(capsys, "--account", "old")["logs"]["dollars_saved"] > 0
+    assert {} == replay(capsys, "--account", "new")["logs"]["accounts"]
+
+
+def test_a_model_without_a_price_stands_apart(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(
+        home,
+        MadeSession(turns=4, began=NOW - DAY, seed=1),
+        MadeSession(turns=4, began=NOW - DAY, seed=2, model="nobodys-model"),
+    )
+    said = say(capsys)
+    assert "Not in dollars, as no price is known: 5 requests worth" in said
+    keep(home, MadeSession(turns=4, began=NOW - DAY, seed=1, model="nobodys-model"))
+    assert re.search(r"Input was worth [\d,]+ input tokens", say(capsys))
+
+
+def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A session that counts for its cost alone is as good as none."""
+    _, odd = keep(
+        home,
+        MadeSession(turns=40, began=NOW - DAY, result=2_000),
+        MadeSession(turns=30, began=NOW - DAY, result=2_000, seed=2),
+    )
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
+    assert main(["tune", "--processes", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "obsmask config set" in said
+    assert "settings on 41 requests of" in said
+
+
+def test_a_report_shows_logs(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(home, MadeSession(turns=40, began=NOW - DAY))
+    page = tmp_path / "page.html"
+    say(capsys, "--report", page)
+    assert "claude-sonnet-4-5-20250929" in page.read_text()
+
+
+def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "addon.commands.main", "replay", *arguments],
+        env={**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+
+
+def test_ctrl_c_prints_what_is_known_so_far(home: Path) -> None:
+    few = [MadeSession(turns=5, seed=n, began=NOW - DAY) for n in range(6)]
+    many = [MadeSession(turns=900, seed=50 + n, began=NOW - 3 * DAY) for n in range(5)]
+    keep(home, *few, *many)
+    with start(home) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if "So far" in line:
+                break
+        began = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        out, _ = run.communicate(timeout=60)
+    assert 130 == run.returncode
+    assert time.monotonic() - began < 10
+    assert out.startswith("Interrupted after ")
+    assert "Input cost $" in out
+
+
+def test_a_huge_session_shows_how_far_it_is_in_a_pipe(home: Path) -> None:
+    keep(home, MadeSession(turns=2_500, result=8_000, began=NOW - DAY))
+    with start(home, "--processes", "2") as run:
+        assert run.stderr is not None
+        seen = []
+        for line in run.stderr:
+            if found := re.search(r"0 sessions, ([\d,]+) requests", line):
+                seen.append(int(found[1].replace(",", "")))
+                if seen[-1]:
+                    break
+        run.terminate()
+        run.communicate(timeout=60)
+    assert seen
+    assert 0 < seen[-1] < 2_501
+
+
+# What is found
+
+
+def test_logs_come_the_newest_first(home: Path) -> None:
+    paths = keep(home, *(MadeSession(turns=1, seed=n, began=NOW - n * DAY) for n in (3, 1, 2)))
+    found = find_logs(home)
+    assert [paths[1], paths[2], paths[0]] == [log.path for log in merge_newest_first(found)]
+    recent = find_logs_at_home(home, {}, NOW - 1.5 * DAY)
+    assert [paths[1]] == [log.path for each in recent for log in each.logs]
+
+
+def test_each_agent_is_there_once() -> None:
+    agents = [kind.agent for kind in LOGS]
+    assert len(agents) == len(set(agents))
+
+
+# What the sums say
+
+
+def logged(cost: float, saved: float) -> LoggedSession:
+    before, after = (Bill(1.0, 0.0, each, each) for each in (cost, cost - saved))
+    totals = Totals(requests=1, before=before, after=after, before_warm=before, sliding=after)
+    return LoggedSession("a", "s", None, NOW, 5, False, {"m": totals})
+
+
+def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> None:
+    answer, errors = LogAnswer(), []
+    for number in range(40):
+        answer.add(logged(10.0, 2.0 if number % 2 else 4.0))
+        errors.append(answer.sampling_error(40))
+    assert 1.0 == errors[0]
+    assert errors[3] > errors[10] > errors[30] > errors[39] == 0.0
+    # 20 of 40, half of them at 20% and half at 40%: 2 x sqrt(.5 x .1^2 / 19 x 20 / 20)
+    assert pytest.approx(2 * (0.5 * 0.01 / 19) ** 0.5, rel=1e-6) == errors[19]
+
+
+# What it looks like
+
+
+def test_all_that_is_said_fits_a_screen_of_80_by_24(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With everything that may be said: many models, one without a price, some for the cost."""
+    models = (
+        *("claude-sonnet-4-5-20250929", "claude-opus-4-5-20251101", "nobodys-model"),
+        *("claude-haiku-4-5-20251001", "claude-sonnet-4-20250514"),
+    )
+    turns = (5, 20, 60, 60, 110)
+    keep(
+        home,
+        *(
+            MadeSession(turns=count, model=model, seed=number, began=NOW - DAY)
+            for number, (model, count) in enumerate(zip(models, turns, strict=True))
+        ),
+    )
+    [odd] = keep(home, MadeSession(turns=40, seed=20, began=NOW - DAY))
+    odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("addon.commands.replay.open_console", lambda: Console(width=80))
+    assert main(["replay"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 22  # with what was found before it, and the shell's next line
+    assert max(map(len, lines)) <= 80
+    assert "Not in dollars" in "".join(lines)
+    assert "counted for the cost alone" in "".join(lines)
+
+
+def test_a_terminal_shows_what_was_found_and_how_far_it_is(home: Path) -> None:
+    keep(home, *(MadeSession(turns=40, seed=n, began=NOW - DAY) for n in range(6)))
+    command = (sys.executable, "-m", "addon.commands.main", "replay", "--processes", "2")
+    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    with terminal(*command, env=env) as shown:
+        shown.wait_for("claude-code: 6 logs in ~/.claude/projects")
+        shown.wait_for(" sessions, ")  # the bar
+        shown.wait_for("6 sessions since")
+        assert shown.wait() == 0
