@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from addon.commands.work import find_sessions
 from addon.replay.logs import LOGS, find_logs
-from addon.replay.logs.log import LoggedConversation, LogKind
+from addon.replay.logs.log import LogChoice, LoggedConversation, LogKind
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
 from masking.wire import CHAT, MESSAGES, Usage
+from tests.replay.opencode_log import MadeSession, write_files
 
 Entry = dict[str, Any]
 
@@ -241,3 +243,14 @@ def test_a_folder_of_other_things_has_no_logs(kind: LogKind, tmp_path: Path) -> 
     (tmp_path / "base_state.json").write_text("{}")
     (tmp_path / "x.traj.json").write_text('{"messages": []}')
     assert [] == list(kind.find(tmp_path))
+
+
+def test_the_parts_of_a_log_are_no_files_of_their_own(tmp_path: Path) -> None:
+    made = MadeSession()
+    made.say("Mend it.")
+    made.answer("Done.")
+    write_files(tmp_path / "opencode", made)
+    other = write_lines(tmp_path / "other.jsonl", {"messages": [USER]})
+    found = find_sessions([tmp_path], LogChoice())
+    assert ["opencode"] == [each.agent for each in found.logs]
+    assert [other] == [file.path for file in found.files]

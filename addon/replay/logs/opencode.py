@@ -14,6 +14,7 @@ another system prompt and no tools, and newer versions send the history in it as
 import os
 import re
 import sqlite3
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -398,7 +399,7 @@ def _find_requests(
     """Yield the requests of a session to a provider, each with what was sent."""
     before: list[_Message] = []
     shown: list[_Message] = []
-    history = _History(provider.wire)
+    history = _History(messages, provider.wire)
     for message in messages:
         if not message.is_user and message.info.get("summary"):
             before.append(message)
@@ -411,7 +412,7 @@ def _find_requests(
         for step in range(_count_requests(message) if is_asked else 0):
             own = message._replace(parts=[part for each in steps[:step] for part in each])
             when = max([message.created, *map(_find_end, own.parts)])
-            items = history.write([*shown, own], when, message.info)
+            items = history.write(shown, own, when, message.info)
             request = _make_request(message, step, items, when)
             if request.key not in copied:
                 yield request
@@ -498,15 +499,32 @@ def _split(parts: Sequence[Entry]) -> list[list[Entry]]:
 class _History:
     """Turns messages into the elements of a request; what is as before is the same object."""
 
-    def __init__(self, wire: WireFormat) -> None:
+    def __init__(self, messages: Iterable[_Message], wire: WireFormat) -> None:
         self._writer = TurnWriter(wire)
-        self._turns: dict[object, Sequence[Turn]] = {}
-
-    def write(self, messages: Sequence[_Message], when: float, info: Entry) -> tuple[Entry, ...]:
-        """Return the elements of a request, sent then to the model that answered so."""
-        return self._writer.write(
-            turn for message in messages for turn in self._take_turns(message, when, info)
+        self._clearings = sorted(
+            when for message in messages for when in map(_find_clearing, message.parts) if when
         )
+        self._made: dict[object, Sequence[Turn]] = {}
+        self._before: Sequence[_Message] = ()
+        self._state: object = None
+        self._turns: list[Turn] = []
+        self._taken = 0
+
+    def write(
+        self, before: Sequence[_Message], own: _Message, when: float, info: Entry
+    ) -> tuple[Entry, ...]:
+        """Return the elements of a request, sent then to the model that answered so.
+
+        before: the messages before the answer. It may be the same list as last, with more in it.
+        own: the answer, with the parts that were there already.
+        """
+        state = bisect_right(self._clearings, when), *(info.get(name) for name in _MODEL)
+        if before is not self._before or state != self._state:
+            self._before, self._state, self._turns, self._taken = before, state, [], 0
+        for message in before[self._taken :]:
+            self._turns += self._take_turns(message, when, info)
+        self._taken = len(before)
+        return self._writer.write([*self._turns, *self._take_turns(own, when, info)])
 
     def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[Turn]:
         cleared = tuple(
@@ -514,12 +532,12 @@ class _History:
         )
         is_own = all(info.get(name) == message.info.get(name) for name in _MODEL)
         key = message.info.get("id"), len(message.parts), cleared, is_own
-        turns = self._turns.get(key)
+        turns = self._made.get(key)
         if turns is None:
             parts = [
                 _clear(part) if at in cleared else part for at, part in enumerate(message.parts)
             ]
-            turns = self._turns[key] = [
+            turns = self._made[key] = [
                 *(_say_user(parts) if message.is_user else _say_model(message, parts, is_own))
             ]
         return turns

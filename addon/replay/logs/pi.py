@@ -189,7 +189,7 @@ def _find_requests(
             # pi notes of an answer when it began to come, or when it asked
             when = max(filter(None, map(_find_time, sent)), default=_find_time(entry))
             yield LoggedRequest(
-                items=writer.write(_list_turns(sent, message, turns)),
+                items=writer.write([*_list_turns(sent, message, turns)]),
                 when=when or datetime.fromtimestamp(0, UTC),
                 model=model if isinstance(model, str) else None,
                 usage=_read_usage(message),

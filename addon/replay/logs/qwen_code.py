@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from addon.replay.logs.entries import (
@@ -107,7 +106,6 @@ def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator
     writer = TurnWriter(CHAT)
     last: object = None
     made: dict[object, Sequence[Turn]] = {}
-    joined: dict[tuple[Turn, ...], Turn] = {}
     when = datetime.fromtimestamp(0, UTC)
     for record in records:
         if record.get("parentUuid") != last:
@@ -118,7 +116,7 @@ def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator
             if "forkedFrom" not in record and key not in copied:
                 model = record.get("model")
                 yield LoggedRequest(
-                    items=writer.write(_join(turns, joined)),
+                    items=writer.write(turns),
                     when=when,
                     model=model if isinstance(model, str) else None,
                     usage=usage,
@@ -157,19 +155,13 @@ def _append(turns: list[Turn], record: Entry, made: dict[object, Sequence[Turn]]
         contents = [record.get("message")]
     if key not in made:
         made[key] = [turn for each in take_objects(contents) for turn in _read_content(each)]
-    turns += made[key]
-
-
-def _join(turns: Sequence[Turn], joined: dict[tuple[Turn, ...], Turn]) -> Iterator[Turn]:
-    """Yield turns; what the user said several times in a row is one."""
-    for role, group in groupby(turns, key=lambda turn: turn.role):
-        own = (*group,)
-        if role != "user" or len(own) == 1:
-            yield from own
-            continue
-        if own not in joined:
-            joined[own] = Turn("user", [part for turn in own for part in turn.parts])
-        yield joined[own]
+    own = made[key]
+    if turns and own and turns[-1].role == own[0].role == "user":  # it is sent as one
+        both = turns.pop(), own[0]
+        if both not in made:
+            made[both] = [Turn("user", [part for turn in both for part in turn.parts])]
+        own = [*made[both], *own[1:]]
+    turns += own
 
 
 def _read_content(content: Entry) -> Iterator[Turn]:

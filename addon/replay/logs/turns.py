@@ -5,17 +5,12 @@ that they use for it, write it in the format of each provider when they ask.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
 from addon.replay.logs.entries import (
     Entry,
-    decode,
-    take_object,
-    take_objects,
-    take_text,
     write_json,
 )
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, WireFormat
@@ -77,20 +72,33 @@ class Turn:
 
 
 class TurnWriter:
-    """Writes turns as the elements of requests; those of the same turns are the same objects."""
+    """Writes turns as the elements of requests; those of the same turns are the same objects.
+
+    A request mostly begins as the one before did, and only what is new in it is looked at.
+    """
 
     def __init__(self, wire: WireFormat) -> None:
         self._wire = wire
         self._written: dict[tuple[Turn, ...], Sequence[Entry]] = {}
+        self._turns: list[Turn] = []
+        self._items: list[Entry] = []
+        self._last = 0, 0
+        """Where the last group of turns began, and its elements: more turns may join it."""
 
     def write(self, turns: Iterable[Turn]) -> tuple[Entry, ...]:
         """Return the elements of a request."""
-        items: list[Entry] = []
-        for group in self._join(turns):
+        turns = [*turns]
+        begins_so = turns[: len(self._turns)] == self._turns
+        at, count = self._last if begins_so else (0, 0)
+        items = self._items[:count]
+        for group in self._join(turns[at:]):
+            self._last = at, len(items)
             written = self._written.get(group)
             if written is None:
                 written = self._written[group] = [*_WRITERS[self._wire](group)]
             items += written
+            at += len(group)
+        self._turns, self._items = turns, items
         return tuple(items)
 
     def _join(self, turns: Iterable[Turn]) -> Iterator[tuple[Turn, ...]]:
@@ -303,57 +311,3 @@ PROVIDERS = {
 
 UNKNOWN = Provider(None)
 """A provider of another name: most speak Chat Completions."""
-
-
-def read_chat(message: Entry) -> Turn | None:
-    """Return a message of Chat Completions as a turn; None for a system prompt or an empty one.
-
-    LiteLLM takes such messages for every provider, and writes them in the provider's format.
-    """
-    role, content = message.get("role"), message.get("content")
-    texts = [content] if isinstance(content, str) else []
-    media = list[Media]()
-    for block in take_objects(content):
-        if isinstance(text := block.get("text"), str):
-            texts.append(text)
-        head, _, data = take_text(take_object(block.get("image_url")).get("url")).partition(",")
-        if head.startswith("data:") and data:
-            media.append(Media(head.removeprefix("data:").partition(";")[0], data))
-    if role == "tool":
-        name, call_id = take_text(message.get("name")), take_text(message.get("tool_call_id"))
-        return Turn("tool", [Result(call_id, name, "\n".join(texts), media=media)])
-    said: list[Text | Thought | Call | Media] = [Text(text) for text in texts if text]
-    if role == "user":
-        said += media
-    for block in take_objects(message.get("thinking_blocks")):
-        signature, thought = take_text(block.get("signature")), take_text(block.get("thinking"))
-        said.insert(0, Thought(thought, signature or None))
-    for call in take_objects(message.get("tool_calls")):
-        function = take_object(call.get("function"))
-        asked = function.get("arguments")
-        if isinstance(asked, str):
-            with suppress(ValueError):  # what the model wrote may be no object; it goes as it is
-                asked = decode(asked or "{}")
-        said.append(Call(take_text(call.get("id")), take_text(function.get("name")), asked))
-    if not said or role not in ("user", "assistant"):
-        return None
-    return Turn("user" if role == "user" else "assistant", said)
-
-
-def find_seller(model: str) -> Provider:
-    """Return the provider of a model by LiteLLM's name of it, such as `anthropic/claude-...`."""
-    seller, has_seller, _ = model.partition("/")
-    if has_seller:
-        return LITELLM.get(seller, UNKNOWN)
-    begins = {"claude": "anthropic", "gpt-": "openai", "gemini": "gemini", "deepseek": "deepseek"}
-    own = (name for begin, name in begins.items() if model.startswith(begin))
-    return LITELLM.get(next(own, ""), UNKNOWN)
-
-
-LITELLM = PROVIDERS | {
-    "openai": Provider("api.openai.com"),
-    "gemini": Provider("generativelanguage.googleapis.com", GEMINI),
-    "vertex_ai": Provider("aiplatform.googleapis.com", GEMINI),
-    "moonshot": Provider("api.moonshot.ai"),
-}
-"""Providers as LiteLLM names them; OpenAI's it asks for Chat Completions."""
