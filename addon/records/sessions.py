@@ -50,6 +50,9 @@ _WRITE_SECONDS = 5.0
 
 _LOCKED_SECONDS = 2.0
 
+_CLOSE_SECONDS = 5.0
+"""How long the end of a process waits for its last rows."""
+
 _MAX_NAME = 64
 _MAX_MODELS = 8
 _MAX_WAITS = 20
@@ -307,12 +310,14 @@ class SessionLog:
                 self._timer.start()
 
     def close(self) -> None:
-        """Write what is still waiting."""
+        """Write what is still waiting, unless the disk does not answer."""
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-        self._write()
+        last = threading.Thread(target=self._write, name="sessions", daemon=True)
+        last.start()
+        last.join(_CLOSE_SECONDS)
 
     def _write(self) -> None:
         """Write the rows that have changed; those that cannot be written now wait for the next."""
