@@ -50,7 +50,10 @@ def command(proxy: str | None, is_printed: bool, port: int) -> None:
         return
     with serve_history(port) as url:
         _show(url, is_printed=is_printed)
-        print("obsmask: no proxy runs; this is the history. Ctrl-C ends it", file=sys.stderr)
+        print(
+            "obsmask: no running proxy shows its page; this is the history. Ctrl-C ends it",
+            file=sys.stderr,
+        )
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
 
@@ -118,17 +121,18 @@ def open_page(url: str, environment: Mapping[str, str]) -> bool:
 
 
 def _find_running_page(environment: Mapping[str, str]) -> str | None:
-    """Return the page of a proxy that runs; None if none does.
+    """Return the page of a proxy that runs; None if none does, or none that does has a page.
 
     It is the one that the environment names, or that runs at the usual address; else the latest to
-    start, whose page leads to the others, which are printed. Raises RuntimeError if a proxy runs
-    and has no page.
+    start, whose page leads to the others, which are printed.
     """
     named = next(iter(find_addresses(environment)), None)
-    if named and _is_ours(named):
-        return find_page(named)
-    if _is_ours(DEFAULT_ADDRESS):
-        return find_page(DEFAULT_ADDRESS)
+    for address in filter(None, (named, DEFAULT_ADDRESS)):
+        if _is_ours(address):
+            try:
+                return find_page(address)
+            except RuntimeError as error:
+                print(f"obsmask: {error}", file=sys.stderr)
     running = {each.page: each for each in reversed(list_running(state_folder())) if each.page}
     pages = [*reversed(running.values())]  # the processes behind an Envoy have one page together
     if len(pages) > 1:

@@ -6,7 +6,7 @@ import pytest
 
 from addon.page.board import Board
 from addon.page.describe import describe_conversation, describe_row, describe_view
-from tests.support.made_up_records import UNPRICED, bill, record
+from tests.support.made_up_records import LEAST, UNPRICED, bill, record
 
 
 def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 99) -> Board:
@@ -77,11 +77,18 @@ def test_a_reader_of_another_run_is_told_everything() -> None:
     ("requests", "unit", "saved"),
     [
         ([bill(4, 3), bill(4, 2)], "usd", [1, 3]),
-        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "input_tokens", [1, 3]),
+        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "usd", [1, 1]),
+        ([{**bill(4, 2), **UNPRICED}], "input_tokens", [2]),
         ([bill(4, 5), {}], "usd", [-1, -1]),
         ([{}], "input_tokens", [0]),
     ],
-    ids=["all priced", "one without a price", "a request without a bill", "none with a bill"],
+    ids=[
+        "all priced",
+        "one without a price",
+        "none with a price",
+        "a request without a bill",
+        "none with a bill",
+    ],
 )
 def test_what_was_saved_is_told_request_by_request(
     requests: list[Mapping[str, object]], unit: str, saved: list[float]
@@ -98,7 +105,7 @@ OBSERVED = {"masking": "observed"}
     ("requests", "is_observed", "net", "saved"),
     [
         ([OBSERVED, OBSERVED], True, "$2.00 (25%)", [1, 2]),
-        ([OBSERVED, {}], False, "$1.00 (12%)", [0, 1]),
+        ([OBSERVED, {}], False, "$1.00 (25%)", [0, 1]),
     ],
     ids=["all of them", "one of two"],
 )
@@ -228,6 +235,22 @@ def test_a_failure_is_told() -> None:
     board = filled({**A, "status": 529}, {**A, "error": "provider failed"}, {**A, "status": 200})
     told = [each.failed for each in board.look().conversations[0].requests]
     assert ["529", "provider failed", None] == told
+
+
+def test_a_row_says_when_it_began_and_what_its_answers_took() -> None:
+    at = {"time": "2026-01-01T00:09:00.000+00:00", "boundary_moved": False, "folder": "api"}
+    tokens = {"prompt_tokens": 10, "cached_tokens": 9}
+    sizes = {"request_tokens_before": 100, "request_tokens_after": 60}
+    board = filled({**A, **bill(4, 3), **sizes}, {**A, **at, **tokens, "first_chunk_seconds": 1.0})
+    told = describe_row(board.look().conversations[0])
+    expected: dict[str, object] = {
+        "began": LEAST["time"],
+        "time": at["time"],
+        "folder": "api",
+        "cost": "$3.00",
+    }
+    expected |= {"smaller": 0.4, "cached": 0.9, "wait": 1.0}
+    assert expected == {name: told[name] for name in expected}
 
 
 def test_the_whole_is_told() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Bill, Session, prepare_history, write_sessions
+from addon.records.sessions import Bill, Session, SessionLog, prepare_history, write_sessions
+from addon.records.words import render_dollars
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
@@ -36,6 +37,7 @@ RUN: Mapping[str, object] = {
     "unopened": {},
     "unserved": 0,
 }
+MINUS = "\N{MINUS SIGN}"
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 
 pytestmark = [
@@ -134,6 +136,19 @@ def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> Non
         parts.locator("tbody tr").all_text_contents()
     )
     assert 1 == page.locator("#rows tr").count()
+
+
+def test_a_move_that_has_just_been_paid_for_is_no_lasting_loss(
+    page: "Page", server: PageServer
+) -> None:
+    fields = {"conversation_id": "a", "client": "pi", "prompt_tokens": 60, "price_read_ratio": 0.1}
+    sizes = {"request_tokens_before": 100, "request_tokens_after": 60, "masked": 1}
+    server.add(record(**bill(4, 4), **fields))
+    server.add(record(**bill(4, 12), **fields, **sizes, boundary_moved=True))
+    page.goto(server.url)
+    see(page, "net", "$8.00 (100%) lost so far")
+    see(page, "line", "a move of the boundary has just been paid for; it pays off in about 2 more")
+    see(page, "rows", f"{MINUS}$8.00 ({MINUS}100%)")
 
 
 QUICK = ((400, 390, "dark"), (400, 1_300, "light"))
@@ -320,11 +335,13 @@ def test_a_year_of_sessions_is_listed_filtered_sorted_and_scrolled(
     page.goto(history.url)
     page.select_option("#since", "")
     see(page, "counted", "5,000 sessions.")
-    see(page, "line", "5,000 sessions of 50,000 requests cost $15,000, and would have cost $20,000")
+    see(
+        page, "line", "5,000 sessions, 50,000 requests; input cost $15,000, without masking $20,000"
+    )
     assert 100 == count_rows(page)
 
     page.evaluate("place('list').scrollTop = place('list').scrollHeight")
-    page.wait_for_function("document.querySelectorAll('#rows tr:not(.day)').length > 150")
+    page.wait_for_function("() => document.querySelectorAll('#rows tr:not(.day)').length > 150")
 
     page.fill("#search", "web")
     page.select_option("#agent", "pi")
@@ -367,10 +384,42 @@ def test_a_session_is_shown_from_its_records_or_from_its_row(
     page.close()
 
 
+def test_sessions_that_go_on_are_kept_up_to_date(
+    browser: "Browser", state: Path, history: PageServer
+) -> None:
+    write_sessions(state, make_sessions(150))
+    page = browser.new_page()
+    page.goto(history.url)
+    page.select_option("#since", "")
+    see(page, "counted", "150 sessions.")
+    page.locator("#rows a").first.focus()
+    log = SessionLog(lambda: state, lambda *_: None, writer="w")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    log.add(record(session="new", client="codex", time=now, **bill(4, 3)))
+    log.close()
+    see(page, "counted", "151 sessions.")
+    see(page, "rows", "codex")
+    focused = page.evaluate("document.activeElement.getAttribute('href')")
+    assert "#session-149" == focused, "who reads on is not disturbed"
+    page.close()
+
+
+def test_money_is_written_as_in_a_terminal(browser: "Browser", history: PageServer) -> None:
+    page = browser.new_page()
+    page.goto(history.url)
+    amounts = [
+        *(0, 1e-7, 0.000_001, 0.000_25, 0.004, 0.0123, 0.042, 0.0996, 0.1, 0.43, 0.999),
+        *(1.006, 12.3, 999.994, 999.996, 1_000, 1_204.4, 12_345_678, -0.43, -0.004),
+    ]
+    told = page.evaluate("(amounts) => amounts.map(dollars)", amounts)
+    assert [render_dollars(each).replace("-", MINUS) for each in amounts] == told
+    page.close()
+
+
 def test_without_a_session_it_says_how_to_get_one(browser: "Browser", history: PageServer) -> None:
     page = browser.new_page()
     page.goto(history.url)
-    see(page, "net", "Nothing has passed yet")
+    see(page, "net", "No session yet")
     see(page, "start", "obsmask run -- claude")
     assert page.is_visible("#start")
     assert [] == find_violations(page)
