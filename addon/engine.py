@@ -163,6 +163,7 @@ class Engine:
         self.recorder.close()
         if self._run_file is not None:
             self._run_file.close()
+            self._run_file = None
 
     def _note(self, config: ConfigFile, change: Change) -> None:
         self.recorder.configure(config.settings.metrics, config.advice)

@@ -137,7 +137,7 @@ BESIDE_ENVOY = pytest.mark.skipif(MISSING is not None, reason=f"no {MISSING}")
 @pytest.mark.parametrize(
     ("session", "next_step"),
     [
-        ("reduction", "obsmask run -- your-agent"),
+        ("reduction", "obsmask run -- AGENT"),
         pytest.param("envoy", "-c {}/addon/shipped/docs/envoy.yaml", marks=BESIDE_ENVOY),
     ],
 )

@@ -144,8 +144,10 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "boundary_moved": False,
         "move_price_tokens": None,
         "boundary_held": False,
-        "net_unpriced": 1,
-        "total_unpriced": 1,
+        "net_unpriced": 0,
+        "total_unpriced": 0,
+        "price_borrowed_from": "OpenAI",
+        "answer_dollars": 7e-05,
         "predicted_cached_tokens": 0,
         "cached_tokens_basis": "simulated",
     }
@@ -191,7 +193,7 @@ def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path
         health = check_health(Address("127.0.0.1", live.proxy.port), SECONDS)
     assert health
     assert health.lost_records == 2
-    assert health.summary.startswith("2 requests, ")
+    assert health.summary.startswith("2 requests; ")
     assert "2 records were lost: /dev/full" in live.proxy.log
     assert live.proxy.log.count("no records in /dev/full: No space left on device") == 1
     assert "2 requests: 2 with masking on (0 failed); 6 results masked" in live.proxy.log
