@@ -5,11 +5,11 @@ compactions included; where a client names no id, a conversation. Its row lies i
 database of the state folder. The records, of 2.2 kB each, are rotated; the rows, of under 1 kB a
 session, stay.
 
-It is a database rather than lines of JSON because a row is replaced whenever its session goes on, by
-several processes: so nothing has to be compacted. Each process writes rows of its own, and a reader
-adds those of a session up. So several proxies, or one that is restarted, continue a session without
-reading what another has written. A row is written a few seconds after a request at the latest: that
-much a killed process loses.
+It is a database rather than lines of JSON because a row is replaced whenever its session goes on,
+by several processes: so nothing has to be compacted. Each process writes rows of its own, and a
+reader adds those of a session up. So several proxies, or one that is restarted, continue a session
+without reading what another has written. A row is written a few seconds after a request at the
+latest: that much a killed process loses.
 """
 
 import contextlib
