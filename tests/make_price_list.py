@@ -1,7 +1,7 @@
 """`python -m tests.make_price_list`: makes the shipped price list from the genai-prices package.
 
 It needs genai-prices, which nothing else here does: `pip install genai-prices` in an environment
-of its own, with orjson (the newest release needs Python 3.12 or later). Or else
+of its own, beside what this package needs. Or else
 `obsmask prices --update FILE` takes what genai-prices publishes.
 """
 

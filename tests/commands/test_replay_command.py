@@ -152,7 +152,7 @@ def test_the_configuration_is_the_users_own_and_not_the_working_directorys(
     ("options", "unit", "ratios", "source"),
     [
         ((), "input_tokens", (0.1, 1.25), "assumed"),
-        (("--model", "gpt-4o-high"), "input_tokens", (0.5, 1), "assumed"),
+        (("--model", "gpt-4o-high"), "usd", (0.5, 1), "assumed"),
         (("--model", "gpt-4o"), "usd", (0.5, 1), "price list"),
         (("--prices", "0.1,1.25"), "input_tokens", (0.1, 1.25), "config"),
         (("--prices", "0.1,1.25", "--model", "gpt-4o"), "usd", (0.1, 1.25), "config"),
