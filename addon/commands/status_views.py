@@ -15,8 +15,9 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from addon.records.harm import Holdout, dump_harm, list_harm
 from addon.records.record import RequestRecord
-from addon.records.tally import Bills, BillSum, Holdout, RedactionSum, Tally, Waits
+from addon.records.tally import Bills, BillSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
     Currency,
@@ -27,7 +28,6 @@ from addon.records.words import (
     find_record_currency,
     list_answers,
     list_costs,
-    list_groups,
     list_outgrown,
     list_rereads,
     render_observed,
@@ -121,8 +121,9 @@ def render_overview(tally: Tally, holdout: Holdout) -> Table:
     for label, describe in _ROWS.items():
         for number, line in enumerate(describe(tally)):
             table.add_row("" if number else label, Text(line))
-    for number, line in enumerate(list_groups(holdout)):
-        table.add_row("" if number else "Held out", Text(line))
+    verdict = holdout.compare(datetime.now(UTC))
+    for number, line in enumerate(list_harm(verdict) if verdict else ()):
+        table.add_row("" if number else "Harm", Text(line))
     return table
 
 
@@ -425,6 +426,7 @@ def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
 
 def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[str, str]) -> str:
     """Return every figure as JSON, with the units in the names; null is what is not known."""
+    verdict = groups.holdout.compare(datetime.now(UTC))
     document = {
         "records": str(source),
         "since": since.isoformat(timespec="seconds"),
@@ -433,23 +435,11 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
         "replayed": groups.replayed,
         "requests_left_out": groups.left_out,
         "total": _dump_tally(groups.total),
-        "holdout": _dump_holdout(groups.holdout),
+        "harm": verdict and dump_harm(verdict),
         "by": groups.by,
         "groups": [{"key": key, **_dump_tally(tally)} for key, tally in groups.sort()],
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def _dump_holdout(holdout: Holdout) -> Mapping[str, object]:
-    """Return each measure of a conversation, for those masked and those held out."""
-    return {
-        f"{name.replace('-', '').replace(' ', '_')}_per_conversation": {
-            "masked": difference.masked._asdict(),
-            "held_out": difference.held_out._asdict(),
-            "is_more_than_chance": difference.is_certain if difference.is_enough else None,
-        }
-        for name, difference in holdout.compare().items()
-    }
 
 
 def _dump_tally(tally: Tally) -> Mapping[str, object]:

@@ -1,15 +1,15 @@
 """The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import accumulate
 from typing import NamedTuple
 
 from addon.page.board import Conversation, Described, ShownRequest, View
-from addon.records.tally import BillSum, Holdout, Tally
+from addon.records.harm import NOTE, Holdout, describe_effects, render_left_out, render_verdict
+from addon.records.tally import BillSum, Tally
 from addon.records.words import (
     INPUT_TOKENS,
-    NOTE,
-    describe_groups,
     find_currency,
     list_rereads,
     render_net,
@@ -31,16 +31,26 @@ def describe_view(view: View) -> Described:
         "version": view.version,
         "is_whole": view.is_whole,
         "total": {**describe_sums(view.total), "conversations": len(view.total.conversations)},
-        "holdout": _describe_holdout(view.holdout),
+        "harm": _describe_harm(view.holdout),
         "conversations": [describe_row(each) for each in view.conversations],
     }
 
 
-def _describe_holdout(holdout: Holdout) -> Described | None:
-    compared = describe_groups(holdout)
-    if compared is None:
+def _describe_harm(holdout: Holdout) -> Described | None:
+    verdict = holdout.compare(datetime.now(UTC))
+    if verdict is None:
         return None
-    return {"counts": compared.counts, "measures": [*map(list, compared.measures)], "note": NOTE}
+    notes = [NOTE if verdict.requests else "", render_left_out(verdict.left_out)]
+    return {
+        "kind": verdict.kind,
+        "verdict": _as_sentence(render_verdict(verdict)),
+        "measures": [*map(list, describe_effects(verdict))] if verdict.requests else [],
+        "note": " ".join(_as_sentence(note) for note in notes if note),
+    }
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def describe_row(conversation: Conversation) -> Described:

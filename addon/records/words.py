@@ -13,11 +13,8 @@ from addon.config_commands import Advice
 from addon.passed import Passed, name_of
 from addon.records.record import RequestRecord
 from addon.records.tally import (
-    LEAST_COMPARED,
     Bills,
     BillSum,
-    Difference,
-    Holdout,
     RunTally,
     Savings,
     Tally,
@@ -650,59 +647,3 @@ def _list_run(run: RunTally) -> Iterator[str]:
     if tally.held_out:
         yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
     yield from list_answers(tally)
-
-
-# The hold-out
-
-
-class ComparedMeasure(NamedTuple):
-    """A measure of a conversation, on average; `verdict` is empty where there are too few."""
-
-    name: str
-    masked: str
-    held_out: str
-    verdict: str
-
-
-class Comparison(NamedTuple):
-    """Both groups: how many conversations they have, and each measure of them."""
-
-    counts: str
-    measures: tuple[ComparedMeasure, ...]
-
-
-NOTE = "agents repeat calls without masking, too: what is held out shows how often"
-
-_FORMS = {"dollars": "${:,.4f}", "failures": "{:,.2f}", "re-reads": "{:,.2f}"}
-
-
-def describe_groups(holdout: Holdout) -> Comparison | None:
-    """Return both groups in words; None if one of them is empty."""
-    compared = holdout.compare()
-    if not compared:
-        return None
-    counted = compared["requests"]
-    held_out, masked = counted.held_out.conversations, counted.masked.conversations
-    few = "" if counted.is_enough else f", too few to tell: {LEAST_COMPARED} of each are the least"
-    return Comparison(
-        f"{held_out:,} of {held_out + masked:,} conversations{few}",
-        tuple(_compare(name, difference) for name, difference in compared.items()),
-    )
-
-
-def _compare(name: str, difference: Difference) -> ComparedMeasure:
-    form = _FORMS.get(name, "{:,.1f}")
-    masked, held_out = (form.format(mean.mean) for mean in difference)
-    chance = "more than chance" if difference.is_certain else "may be chance"
-    return ComparedMeasure(name, masked, held_out, chance if difference.is_enough else "")
-
-
-def list_groups(holdout: Holdout) -> Iterator[str]:
-    """Yield both groups, line by line."""
-    if (found := describe_groups(holdout)) is None:
-        return
-    yield found.counts
-    for name, masked, held_out, verdict in found.measures:
-        end = f" ({verdict})" if verdict else ""
-        yield f"{name} in each: {masked} masked, {held_out} held out{end}"
-    yield NOTE

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from addon.commands.main import main
 from addon.commands.status_views import ASCII_MARKS, MARKS, count_groups, render_groups
+from addon.records.harm import NOTE
 from addon.records.record import RequestRecord
-from addon.records.tally import Holdout, Mean, as_masked, as_sent
+from addon.records.tally import as_masked, as_sent
 from tests.records.test_record import FIRST_SCHEMA
 from tests.support.made_up_records import (
     LEAST,
@@ -687,60 +688,7 @@ def talk(name: str, requests: int, **fields: object) -> Iterator[dict[str, objec
     """Yield the requests of a conversation; each costs a dollar masked, and two unmasked."""
     for number in range(requests):
         told = {"conversation_id": name, "tool_turns": number, "status": 200, "purpose": "answer"}
-        yield {**told, **bill(2.0, 1.0, 0.1), **fields}
-
-
-def count(*requests: dict[str, object]) -> Holdout:
-    counted = Holdout()
-    for fields in requests:
-        counted.add(record(**fields))
-    return counted
-
-
-def test_each_group_is_counted_by_its_conversations() -> None:
-    found = count(
-        *talk("a", 3),
-        *talk("b", 5, status=500),
-        *talk("c", 6, **OUT),
-    ).compare()
-    assert Mean(2, 4.0, 1.0) == found["requests"].masked
-    assert Mean(1, 6.0, None) == found["requests"].held_out
-    assert (2.5, 0.0) == tuple(mean.mean for mean in found["failures"])
-    assert (3.0, 5.0) == tuple(mean.mean for mean in found["tool turns"])
-    assert (4.0, 12.0) == tuple(mean.mean for mean in found["dollars"])
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        pytest.param({"masking": "off"}, id="off"),
-        pytest.param({"masking": "observed"}, id="all is observed"),
-        pytest.param({"passed_through": "signed (cch)"}, id="passed untouched"),
-        pytest.param({"purpose": "count"}, id="no answer is asked for"),
-        pytest.param({"conversation_id": None}, id="of no known conversation"),
-        pytest.param({"config_digest": "another"}, id="of a time with other settings"),
-    ],
-)
-def test_what_is_not_compared(others: dict[str, object]) -> None:
-    compared = [*talk("a", 3), *talk("c", 6, **OUT)]
-    assert {} == count(*talk("b", 4, **others), *talk("c", 6, **OUT)).compare()
-    assert count(*compared).compare() == count(*compared, *talk("b", 4, **others)).compare()
-
-
-def test_a_conversation_of_unknown_price_has_no_dollars() -> None:
-    unpriced = {"cost_dollars_before": None, "cost_dollars_after": None}
-    untaken = {**unpriced, "cost_tokens_before": None, "cost_tokens_after": None, "status": 500}
-    found = count(*talk("a", 3, **unpriced), *talk("b", 1), *talk("b", 1, **untaken),
-                  *talk("c", 6, **OUT)).compare()  # fmt: skip
-    assert (Mean(1, 1.0, None), 2) == (found["dollars"].masked, found["requests"].masked[0])
-    unknown = count(*talk("a", 3, **unpriced), *talk("c", 6, **OUT)).compare()
-    assert ["failures", "requests", "tool turns", "re-reads"] == [*unknown]
-
-
-def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_was() -> None:
-    out = {**OUT, "masked": 2, "rereads": 1}
-    found = count(*talk("a", 3, masked=2, rereads=2), *talk("c", 6, **out)).compare()["re-reads"]
-    assert (6.0, 6.0) == tuple(mean.mean for mean in found)
+        yield {**told, "masked": 2, **bill(2.0, 1.0, 0.1), **fields}
 
 
 def test_status_counts_rereads_of_what_was_masked_and_of_what_would_have_been(
@@ -763,54 +711,45 @@ def group(
         yield from talk(f"{name}{number}", turns + number % 3, **fields)
 
 
-@pytest.mark.parametrize(
-    ("masked", "held_out", "expected"),
-    [
-        pytest.param((9, 20), (40, 5), (False, False), id="too few masked"),
-        pytest.param((40, 20), (9, 5), (False, False), id="too few held out"),
-        pytest.param((10, 20), (10, 20), (True, False), id="alike"),
-        pytest.param((40, 20), (10, 21), (True, True), id="one more in each"),
-    ],
-)
-def test_a_difference_is_told_where_there_are_enough_and_it_is_more_than_chance(
-    masked: tuple[int, int], held_out: tuple[int, int], expected: tuple[bool, bool]
-) -> None:
-    requests = [*group("m", *masked), *group("h", held_out[0], held_out[1], **OUT)]
-    found = count(*requests).compare()["requests"]
-    assert expected == (found.is_enough, found.is_certain)
-
-
-def test_status_sets_the_groups_side_by_side(
+def test_status_gives_the_verdict_on_harm(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
-    write_records(records, *group("m", 12, 20), *group("h", 11, 30, **OUT))
-    lines = [line for line in status(capsys) if " each: " in line or line.startswith("Held out")]
-    assert ["Held out", *["in each"] * 5] == [
-        "Held out" if line.startswith("Held") else "in each" for line in lines
-    ]
-    assert lines[0].endswith("11 of 23 conversations")
-    assert lines[2].endswith("requests in each: 21.0 masked, 30.9 held out (more than chance)")
-    assert lines[5].endswith("$21.0000 masked, $61.8182 held out (more than chance)")
-    found = read_json(capsys)["holdout"]["requests_per_conversation"]
-    assert (12, 11) == (found["masked"]["conversations"], found["held_out"]["conversations"])
-    assert found["is_more_than_chance"]
+    requests = [*group("m", 12, 30), *group("h", 11, 20, **OUT), *talk("short", 1, masked=0)]
+    write_records(records, *requests)
+    assert [
+        "masked conversations took 48% more requests (36% to 62%)",
+        "requests: 31.0 masked, 20.9 held out: +48% (+36% to +62%), more than chance",
+        "refused requests: 0.00 masked, 0.00 held out: none in either",
+        "failed requests: 0.00 masked, 0.00 held out: none in either",
+        "re-reads: 0.00 masked, 0.00 held out: none in either",
+        "cost in dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
+        NOTE,
+        "not compared: 1 with nothing to mask",
+    ] == describe(status(capsys))["Harm"]
+    found = read_json(capsys)["harm"]
+    assert ("harm", 12, 11) == (
+        *(found["verdict"], found["masked_conversations"], found["held_out_conversations"]),
+    )
+    assert found["measures"]["requests"]["is_more_than_chance"]
 
 
 def test_status_says_that_the_conversations_are_too_few(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, *talk("a", 3), *talk("c", 6, **OUT))
-    (line,) = (line for line in status(capsys) if line.startswith("Held out"))
-    assert line.endswith("1 of 2 conversations, too few to tell: 10 of each are the least")
-    assert read_json(capsys)["holdout"]["failures_per_conversation"]["is_more_than_chance"] is None
+    assert [
+        "cannot tell yet: 1 held-out conversation so far; it takes about 250 to see requests rise "
+        "by half"
+    ] == describe(status(capsys))["Harm"]
+    assert read_json(capsys)["harm"]["measures"]["failed_requests"]["is_more_than_chance"] is None
 
 
 def test_status_says_nothing_where_none_is_held_out(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, *talk("a", 3))
-    assert [] == [line for line in status(capsys) if line.startswith("Held out")]
-    assert {} == read_json(capsys)["holdout"]
+    assert "Harm" not in describe(status(capsys))
+    assert read_json(capsys)["harm"] is None
 
 
 def test_a_record_of_an_observed_request_as_it_was_sent_and_as_if_it_were_masked() -> None:
@@ -860,7 +799,7 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
     assert {"key": "2020-03-04", **total} == group
     assert told == {
         "records": str(records), "since": "2020-01-01T00:00:00+00:00", "time_zone": "UTC",
-        "filters": {}, "replayed": False, "requests_left_out": 0, "holdout": {}, "by": "day",
+        "filters": {}, "replayed": False, "requests_left_out": 0, "harm": None, "by": "day",
     }  # fmt: skip
     money = {
         "requests": 1, "before": 3.0, "after": 2.0, "saved": 1.0, "saved_error": 0.5,

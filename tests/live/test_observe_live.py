@@ -226,14 +226,19 @@ def test_what_is_observed_goes_on_after_a_restart(upstream: Upstream, tmp_path: 
 def test_a_share_of_the_conversations_is_held_out(upstream: Upstream, tmp_path: Path) -> None:
     tasks = [f"Task {number}." for number in range(8)]
     with running_addon(tmp_path, upstream, config=HALF) as live:
+        begins: dict[bool, set[int]] = {}
         for task in tasks:
-            for turns in (0, 3, 6, 9, TURNS):
+            for turns in range(TURNS + 1):
                 sent, arrived, record = send(live, turns, task)
+                if record["masked"]:
+                    begins.setdefault(record["group"] == "holdout", set()).add(turns)
             opening = bytes.fromhex(record["conversation_id"])
             is_out = is_held_out(opening, 50, "spring")
             assert ("holdout" if is_out else None) == record["group"]
             assert ("observed" if is_out else "on") == record["masking"]
             assert (is_out, True) == (sent == arrived, record["masked"] > 0)
+        # Masking would begin in one that is held out where it begins in the others.
+        assert begins[False] == begins[True]
         groups = {record["conversation"]: record["group"] for record in live.records()}
         assert len(tasks) == len(groups)
         assert {None, "holdout"} == {*groups.values()}

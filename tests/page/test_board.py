@@ -6,7 +6,6 @@ import pytest
 
 from addon.page.board import Board
 from addon.page.describe import describe_conversation, describe_row, describe_view
-from addon.records.tally import Holdout
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record
 
 
@@ -177,22 +176,36 @@ def test_a_row_says_whether_its_last_request_would_fit_unmasked(
     assert unfit == describe_row(board.look().conversations[0])["unfit"]
 
 
+OUT = {"masking": "observed", "group": "holdout"}
+
+
 def test_conversations_held_out_are_compared_with_the_others() -> None:
-    out = {"masking": "observed", "group": "holdout"}
-    told = describe_view(filled({**A, **bill(4, 3)}, {**B, **bill(4, 3), **out}).look())["holdout"]
-    counts = "1 of 2 conversations, too few to tell: 10 of each are the least"
-    assert (counts, ["dollars", "$3.0000", "$4.0000", ""]) == (
-        told["counts"], told["measures"][-1],
-    )  # fmt: skip
-    assert describe_view(filled(A, B).look())["holdout"] is None
+    few = describe_view(filled({**A, "masked": 1}, {**B, **OUT, "masked": 1}, C).look())["harm"]
+    assert {
+        "kind": "cannot tell",
+        "verdict": "Cannot tell yet: 1 held-out conversation so far; it takes about 250 to see "
+        "requests rise by half.",
+        "measures": [],
+        "note": "Not compared: 1 with nothing to mask.",
+    } == few
+    assert describe_view(filled(A, B).look())["harm"] is None
 
 
-def test_later_conversations_are_not_compared() -> None:
-    counted = Holdout(most=2)
-    for fields in (A, B, C, A):
-        counted.add(record(**{**fields, "group": "holdout" if fields == B else None}))
-    measured = counted.compare()["requests"]
-    assert [(1, 2.0), (1, 1.0)] == [mean[:2] for mean in measured]
+def test_enough_conversations_held_out_are_measured() -> None:
+    requests = [
+        {"conversation_id": f"{side}{at}", "masked": 1, **fields}
+        for side, fields, least in (("m", {}, 40), ("h", OUT, 20))
+        for at in range(12)
+        for _ in range(least + at % 3)
+    ]
+    harm = describe_view(filled(*requests, kept=1).look())["harm"]
+    assert ("harm", "Masked conversations took 95% more requests (81% to 111%).") == (
+        *(harm["kind"], harm["verdict"]),
+    )
+    assert ["requests", "41.0", "21.0", "+95% (+81% to +111%), more than chance"] == (
+        harm["measures"][0]
+    )
+    assert harm["note"].startswith("A typical conversation (geometric mean), from where")
 
 
 def test_a_row_of_results_that_is_too_long_is_left_out() -> None:

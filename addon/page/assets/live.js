@@ -60,7 +60,7 @@ function fillRow(node, one) {
   node.append(...cells);
 }
 
-function take({ run, total, holdout, conversations, is_whole }) {
+function take({ run, total, harm, conversations, is_whole }) {
   if (is_whole) {
     rows.clear();
     place("rows").replaceChildren();
@@ -74,7 +74,7 @@ function take({ run, total, holdout, conversations, is_whole }) {
   }
   showRun(run);
   if (total.requests) showTotal(total);
-  showGroups(holdout);
+  showHarm(harm);
   refresh();
 }
 
@@ -129,14 +129,14 @@ function nameUnfit(found) {
 /* Both groups side by side; drawn anew only where something has changed, so that focus stays. */
 let compared = "";
 
-function showGroups(holdout) {
-  place("compared").hidden = !holdout;
-  if (!holdout || compared === (compared = JSON.stringify(holdout))) return;
-  place("compared-counts").textContent = `Held out: ${holdout.counts}.`;
-  place("compared-note").textContent =
-    `Each number is the mean over the conversations. ${holdout.note[0].toUpperCase()}${holdout.note.slice(1)}.`;
-  place("measures").replaceChildren(table("Both groups, in numbers",
-    ["In each conversation", "Masked", "Held out", "Difference"], holdout.measures));
+function showHarm(harm) {
+  place("harm").hidden = !harm;
+  if (!harm || compared === (compared = JSON.stringify(harm))) return;
+  place("verdict").textContent = harm.verdict;
+  place("verdict").className = harm.kind === "harm" ? "warning" : "";
+  place("measures").replaceChildren(...harm.measures.length ? [table("Both groups, in numbers",
+    ["In a conversation", "Masked", "Held out", "Difference"], harm.measures)] : []);
+  place("harm-note").textContent = harm.note;
 }
 
 const chosenKey = () => decodeURIComponent(location.hash.slice(1));
