@@ -2,12 +2,14 @@
 
 A session is what a user would call one: what an agent sends under one session id, sub-agents and
 compactions included; where a client names no id, a conversation. Its row lies in a small SQLite
-database of the state folder. The records, of 2.2 kB each, are rotated; the rows, of some 600 bytes
-a session, stay.
+database of the state folder. The records, of 2.2 kB each, are rotated; the rows, of under 1 kB a
+session, stay.
 
-Each process writes rows of its own, and a reader adds those of a session up. So several proxies, or
-one that is restarted, continue a session without reading what another has written. A row is written
-a few seconds after a request at the latest: that much a killed process loses.
+It is a database rather than lines of JSON because a row is replaced whenever its session goes on,
+by several processes: so nothing has to be compacted. Each process writes rows of its own, and a
+reader adds those of a session up. So several proxies, or one that is restarted, continue a session
+without reading what another has written. A row is written a few seconds after a request at the
+latest: that much a killed process loses.
 """
 
 import contextlib
@@ -40,7 +42,7 @@ FILE = "sessions.sqlite3"
 RUNS = "runs"
 
 MAX_SESSIONS = 20_000
-"""Rows; with more, those that ended first are dropped. Some 12 MB."""
+"""Rows; with more, those that ended first are dropped. Some 18 MB."""
 
 _MAX_OPEN = 500
 """Sessions of a process whose sums are in memory; one that is idle for longest begins a new row."""

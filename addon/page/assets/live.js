@@ -39,7 +39,7 @@ function fillRow(node, one) {
   const span = one.time ? `, ${clock(one.began)} to ${clock(one.time)}` : "";
   const about = [html("small", {}, others.join(", ") + span)];
   if (one.label) about.push(html("small", { class: "narrow" }, `label: ${one.label}`));
-  if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: would be saved"));
+  if (one.is_observed) about.push(html("small", { class: "why" }, "observed only: what masking would do"));
   const notes = [one.unfit, ...one.notes].filter(Boolean);
   about.push(...notes.map((note) => html("small", { class: "why" }, note)));
   if (one.why) about.push(html("small", { class: "why" }, `nothing masked: ${one.why}`));
