@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -201,14 +201,3 @@ def open_log(state: Path) -> Path:
     log = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}.log"
     os.close(open_private(str(log), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     return log
-
-
-def find_ports(state: Path) -> Iterator[int]:
-    """Yield the ports of the proxies that have a log in the state folder, the latest first.
-
-    Most of them have ended since, and another program may listen there.
-    """
-    for log in sorted((state / "logs").glob("*.log"), reverse=True):
-        with contextlib.suppress(OSError):
-            if port := find_port(log.read_text(encoding="utf-8", errors="replace")):
-                yield port
