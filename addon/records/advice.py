@@ -68,8 +68,8 @@ def _say_bound(record: RequestRecord, advice: Advice) -> str:
     if record.bound == "may_refuse":
         return (
             f"{place} binds its reasoning to all that precedes it, and some accounts are refused "
-            "if an older tool result is masked. Whether this one is has not been tried: until it "
-            "is, none is masked that reasoning follows"
+            "if an older tool result is masked. Whether this one is, one request of claude-code's "
+            "tries as soon as that pays; until then none is masked that reasoning follows"
         )
     if record.bound == "account":
         return (

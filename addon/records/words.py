@@ -502,8 +502,8 @@ _DROPS = {"schema1.bound_reasoning": "drop"}
 BOUND: Mapping[Bound, WhyUnmasked] = {
     "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it"),
     "may_refuse": WhyUnmasked(
-        "the model binds its reasoning, and nobody has tried yet whether this account lets "
-        "older results be masked all the same"
+        "the model binds its reasoning; whether this account lets older results be masked all the "
+        "same is tried with claude-code, as soon as that pays"
     ),
     "account": WhyUnmasked(
         "the model binds its reasoning, and this account refuses requests whose older results are "

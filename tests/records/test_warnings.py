@@ -120,8 +120,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: m binds its reasoning to all that precedes it, and some accounts are refused if "
-            "an older tool result is masked. Whether this one is has not been tried: until it is, "
-            "none is masked that reasoning follows",
+            "an older tool result is masked. Whether this one is, one request of claude-code's "
+            "tries as soon as that pays; until then none is masked that reasoning follows",
         ],
     ),
     "bound, refused to the account": (

@@ -672,8 +672,8 @@ SIGNED = {"passed_through": "signed (cch)"}
         ),
         pytest.param(
             [WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}],
-            "the model binds its reasoning, and nobody has tried yet whether this account lets "
-            "older results be masked all the same",
+            "the model binds its reasoning; whether this account lets older results be masked all "
+            "the same is tried with claude-code, as soon as that pays",
             None,
             id="reasoning that was not tried",
         ),
