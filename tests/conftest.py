@@ -1,6 +1,7 @@
 """Settings of the whole suite."""
 
 import gc
+import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 
@@ -13,6 +14,11 @@ from hypothesis import settings
 settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
 settings.register_profile("deep", deadline=None, max_examples=200, print_blob=True, database=None)
 settings.load_profile("quick")
+
+# A shell starts what runs behind it (`pytest &`) with Ctrl-C ignored, and every process that a test
+# starts would inherit that, and not end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -83,9 +83,8 @@ def test_of_several_it_lists_all_and_shows_the_latest(
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT can be sent there")
 def test_without_a_proxy_it_serves_the_history_until_it_is_interrupted(state: Path) -> None:
     command = [sys.executable, "-m", "addon.commands.main", "page", "--print"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         with urlopen(url, timeout=60) as answer:
@@ -94,5 +93,8 @@ def test_without_a_proxy_it_serves_the_history_until_it_is_interrupted(state: Pa
             assert b'"sessions":[]' in answer.read()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
     told = "obsmask: no running proxy shows its page; this is the history. Ctrl-C ends it\n"
     assert (0, told) == (process.returncode, err)
