@@ -18,7 +18,7 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,8 +63,8 @@ HOSTS = FAR, CLOSED, NEAR, NEAR_CLOSED = (
 
 CONFIG = ON + f'[observation_masking.hosts]\nnever = ["{CLOSED}", "{NEAR_CLOSED}"]\n'.encode()
 
-SERVE = (sys.executable, "-u", "-m", "addon.proxy.server", "--listen-port", "0")
-"""As `run` starts a proxy."""
+SERVE = (sys.executable, "-u", "-m", "addon.proxy.server")
+"""As `run` starts a proxy, which then waits for a line that says how to serve."""
 
 RESOLVER = """
 import socket
@@ -239,12 +239,19 @@ class Served:
         return sink.last(CHAT)
 
 
-def user_bundle_of(variables: dict[str, str]) -> Path:
-    """Return what `run` and `env` give to clients in this environment."""
-    script = "from addon.proxy.authorities import user_bundle; print(user_bundle())"
+def bundles_of(variables: dict[str, str]) -> tuple[Path, Path]:
+    """Return what `run` gives in this environment to clients, and to the proxy."""
+    script = "from addon.proxy.authorities import make_bundles; print(*make_bundles(), sep='\\n')"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
-    return Path(done.stdout.strip())
+    to_clients, to_proxy = done.stdout.splitlines()
+    return Path(to_clients), Path(to_proxy)
+
+
+def told_to_serve(arguments: Sequence[str], bundle: Path) -> bytes:
+    """Return the line for the standard input of `SERVE`."""
+    told = {"arguments": ["--listen-port", "0", *arguments], "bundle": str(bundle)}
+    return f"{json.dumps(told)}\n".encode()
 
 
 @contextlib.contextmanager
@@ -254,14 +261,15 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
     (folder / "config.toml").write_bytes(CONFIG)
     (folder / "resolver.py").write_text(RESOLVER)
     told = environment(folder, XDG_DATA_HOME=str(folder / "data"), **variables)
-    bundle = user_bundle_of(told)
+    bundle, upstream = bundles_of(told)
     log = folder / "proxy.log"
     config = f"mask_config={folder / 'config.toml'}"
     scripts = ["-s", str(folder / "resolver.py"), "--set", config, *arguments]
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*SERVE, *scripts],
+            SERVE,
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -269,6 +277,8 @@ def running(world: World, folder: Path, *arguments: str, **variables: str) -> It
             env=told,
         ) as process,
     ):
+        assert process.stdin is not None
+        process.stdin.write(told_to_serve(scripts, upstream))
         ready = re.compile(r"listening at \S*:(\d+)(?=.*observation-masking \S+ ON)", re.DOTALL)
         port = eventually(lambda: ready.search(log.read_text()) or process.poll())
         assert isinstance(port, re.Match), log.read_text()
@@ -563,19 +573,24 @@ def test_clients_that_are_connected_at_the_end_are_no_error(world: World, tmp_pa
 START_AND_WAIT = """
 import subprocess, sys
 
-subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, start_new_session=True).wait()
+line, *command = sys.argv[1:]
+child = subprocess.Popen(command, bufsize=0, stdin=subprocess.PIPE, start_new_session=True)
+child.stdin.write(line.encode())
+child.wait()
 """
 
 
 def test_a_proxy_ends_when_the_process_that_started_it_is_killed(
     world: World, tmp_path: Path
 ) -> None:
+    variables = environment(tmp_path)
+    _, bundle = bundles_of(variables)
     with subprocess.Popen(
-        [sys.executable, "-c", START_AND_WAIT, *SERVE],
+        [sys.executable, "-c", START_AND_WAIT, told_to_serve((), bundle), *SERVE],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         cwd=tmp_path,
-        env=environment(tmp_path),
+        env=variables,
     ) as parent:
         assert parent.stdout is not None
         said = iter(parent.stdout.readline, b"")
