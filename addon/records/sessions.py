@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from statistics import median
 
 import msgspec
 
@@ -152,6 +151,8 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def wait(self) -> float | None:
         """The median of the times until its latest answers began; None without a stream."""
+        from statistics import median  # a proxy starts without it: it loads a good deal
+
         return median(self.waits) if self.waits else None
 
     def __add__(self, later: "Session") -> "Session":

@@ -590,7 +590,7 @@ def test_the_end_of_the_proxy_ends_what_is_on_its_way(upstream: Upstream, tmp_pa
     (record,) = live.records()
     assert (record["error"], record["status"], record["masked"]) == ("proxy ended", 200, 3)
     assert "Addon error" not in live.proxy.log
-    assert "1 requests: 1 with masking on (0 failed); 3 results masked" in live.proxy.log
+    assert "1 request: 1 with masking on (0 failed); 3 results masked" in live.proxy.log
 
 
 def test_the_totals_tell_failures_with_masking_on_and_off_apart(

@@ -128,7 +128,7 @@ def test_a_client_that_distrusts_the_proxy_fails_once_and_then_passes_through(
         assert 1 == live.proxy.log.count("UNMASKED")
         assert "to localhost pass through unopened and UNMASKED (0 so far)" in live.proxy.log
         assert post(live.client(http2=True), live.sink) == masked(BODY)  # another program
-    assert "1 requests: 1 with masking on" in live.proxy.log
+    assert "1 request: 1 with masking on" in live.proxy.log
     assert f"{UNOPENED}: 2 to localhost" in live.proxy.log
     assert 1 == len(live.records())
     assert "Traceback" not in live.proxy.log
