@@ -344,16 +344,16 @@ class Exchange:
         if self._is_finished or self._rewritten is None:
             return
         self._is_finished = True
-        accounts, bound = self._engine.masker.accounts, self._bound
+        engine, bound = self._engine, self._bound
         if bound is not None and bound.is_try:
-            accounts.end_try(bound.account)
+            engine.masker.accounts.end_try(bound.account)
         answered = Answered(
             rewritten=self._rewritten,
             status=status,
             error=interrupted,
             first_chunk_seconds=self.copy.first_chunk_seconds,
         )
-        recorder, history = self._engine.recorder, self._history
+        recorder, history = engine.recorder, self._history
         if self._unmeasured:
             rewrite, original = self._unmeasured
             observed = self._rewritten.observed
@@ -364,7 +364,7 @@ class Exchange:
         def learn(complete: Answered) -> None:
             """An account that takes a changed text drops no thinking because of it."""
             if bound is not None and complete.transformations.get(_DROPPED):
-                accounts.learn(bound.account, "refuses")
+                engine.masker.accounts.learn(bound.account, "refuses")
 
         recorder.finish(answered, self._measuring, measured_history, answer, learn)
 
