@@ -782,7 +782,8 @@ class Settings(Tables):
         """
         relevant = replace(
             self,
-            recall=RecallSettings(),
+            # A placeholder that names {recall} is valid only while this is on.
+            recall=RecallSettings(enabled=self.recall.enabled),
             metrics=MetricsSettings(),
             page=PageSettings(),
             label="",

@@ -28,6 +28,7 @@ from masking.config.file import apply_overrides
 from masking.config.settings import (
     McpTable,
     PriceTable,
+    RecallSettings,
     RecordingSettings,
     RedactionTable,
     ReductionTable,
@@ -397,6 +398,18 @@ def test_settings_have_a_digest_of_all_but_where_the_records_go() -> None:
     assert shipped.digest == Settings(metrics=MetricsSettings(path="elsewhere.jsonl")).digest
     others = [schema1(window_turns=5), own(read=0.1, write=1.0), Settings(price_list="newer.json")]
     assert 4 == len({shipped.digest, *(other.digest for other in others)})
+
+
+def test_settings_have_a_digest_whose_placeholders_say_how_to_read_back() -> None:
+    recalled = "[{original_chars} chars masked; obsmask recall {recall}]"
+    kept, elsewhere = (
+        Settings(
+            schema1=Schema1Table(placeholder_template=recalled),
+            recall=RecallSettings(enabled=True, folder=folder),
+        )
+        for folder in ("", "/elsewhere")
+    )
+    assert kept.digest == elsewhere.digest != Settings().digest
 
 
 def test_settings_are_frozen() -> None:
