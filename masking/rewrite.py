@@ -159,15 +159,9 @@ def keeps_reasoning(
     binding: OnHistoryEdit | None, policy: MaskPolicy, *, takes_changes: bool = False
 ) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
-    match binding:
-        case "refuses":
-            return True
-        case "may_refuse":
-            return policy.bound_reasoning == "keep" or not takes_changes
-        case "drops":
-            return policy.bound_reasoning != "drop"
-        case None:
-            return False
+    if binding == "may_refuse":
+        return policy.bound_reasoning == "keep" or not takes_changes
+    return binding == "refuses" or (binding == "drops" and policy.bound_reasoning != "drop")
 
 
 def changes_bound_prefix(rewrite: Rewrite) -> bool:
