@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
@@ -97,6 +98,69 @@ def splice(
     except (LookupError, TypeError):  # edits that were not made for this body
         pass
     raise WireError("cannot make these edits and no others")
+
+
+def append(body: bytes, document: Mapping[str, object], path: Path, item: object) -> bytes:
+    """Return the body with an item added to the list at `path`, every other byte as it was.
+
+    `document` is what `decode(body)` returned, and the item is plain JSON. The path leads through
+    objects. The list, and the objects that lead to it, are made where they are missing or null. The
+    outcome is proven. Raises WireError if it cannot be done.
+    """
+    # What there is of the path ends with a container, to which one thing is added.
+    holder: Any = document
+    known = 0
+    while known < len(path) and isinstance(holder, dict) and holder.get(path[known]) is not None:
+        holder = holder[path[known]]
+        known += 1
+    missing = path[known:]
+    if not isinstance(holder, dict if missing else list):
+        raise WireError("cannot make these edits and no others")
+    value = item if not missing else [item]
+    for key in reversed(missing[1:]):
+        value = {key: value}
+    expected = _with_item(document, path, item)
+    token = orjson.dumps(value)
+    added = orjson.dumps(missing[0]) + b":" + token if missing else token
+    is_null = bool(missing) and missing[0] in holder
+    if not is_null:
+        # As in `splice`, the fast way finds the container as most clients would have written it.
+        added = b"," + added if holder else added
+        end = len(body.rstrip())
+        if known:
+            with suppress(orjson.JSONEncodeError):
+                spelled = orjson.dumps(holder)
+                at = body.rfind(spelled)
+                end = at + len(spelled) if at >= 0 else 0
+        appended = body[: end - 1] + added + body[end - 1 :]
+        if end and _is_document(appended, expected):
+            return appended
+    try:
+        text = decode_utf8(body)
+        place = path[: known + is_null]
+        start, close = find_spans(text, {place}).values[place]
+        if not is_null:
+            start = close = close - 1
+        appended = (text[:start] + (token if is_null else added).decode() + text[close:]).encode()
+    except (LookupError, ValueError, RecursionError):
+        appended = b""
+    if not _is_document(appended, expected):
+        raise WireError("cannot make these edits and no others")
+    return appended
+
+
+def _with_item(value: object, path: Path, item: object) -> object:
+    if not path:
+        return [*cast(list[object], value or []), item]
+    members = cast(dict[object, object], value or {})
+    return {**members, path[0]: _with_item(members.get(path[0]), path[1:], item)}
+
+
+def _is_document(body: bytes, expected: object) -> bool:
+    try:
+        return bool(decode(body) == expected)
+    except WireError:
+        return False
 
 
 def _is_proven(
