@@ -22,6 +22,7 @@ from time import perf_counter
 
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
 from addon.masker import (
+    AskedClearing,
     BoundChange,
     Carrier,
     Masker,
@@ -192,6 +193,7 @@ class Exchange:
         self._second: SecondRequest | None = None
         self._fallback: Outcome | None = None
         self._bound: BoundChange | None = None
+        self._asked: AskedClearing | None = None
         self._is_finished = False
 
     @property
@@ -214,6 +216,7 @@ class Exchange:
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
         self._second = outcome.second
         self._bound, self._fallback = outcome.bound, outcome.fallback
+        self._asked = outcome.asked
         self._measure(outcome.rewrite, outcome.original)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
@@ -233,12 +236,16 @@ class Exchange:
     def begin_answer(self, status: int) -> None:
         """Take note of the status of the answer, as soon as this begins.
 
-        It may tell whether the account takes a changed text before bound reasoning.
+        It may tell whether the account takes a changed text before bound reasoning, and that a
+        request was taken that asks its provider to clear.
         """
+        is_taken = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+        if self._asked is not None and is_taken:
+            self._engine.masker.keep_cleared(self._asked)
         bound = self._bound
         if bound is None or not bound.is_try or self._rewritten is None:
             return
-        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        if is_taken:
             self._engine.masker.settle(bound, "takes")
             self._rewritten = replace(self._rewritten, account="takes")
         elif status != HTTPStatus.BAD_REQUEST:
@@ -273,7 +280,8 @@ class Exchange:
         Whoever sends it calls `end_second`.
         """
         refusals, second = self._engine.masker.refusals, self._second
-        if second is None or (self._bound is not None and self._bound.is_try):
+        is_try = self._bound is not None and self._bound.is_try
+        if second is None or is_try or self._asked is not None:
             return second
         # A request beside the one that was tried first was masked before that was known.
         known = second.conversation
@@ -296,6 +304,21 @@ class Exchange:
         masker, bound, fallback = self._engine.masker, self._bound, self._fallback
         conversation, self._second, self._bound = self._second.conversation, None, None
         before = self._rewritten
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            # Only if the other one is taken, asking is what was refused.
+            self._rewritten = replace(before, resent="refused")
+            if is_success and fallback is not None:
+                masker.end_clearing(asked)
+                self._rewritten = replace(
+                    fallback.rewritten,
+                    resent="accepted",
+                    clearing="refused",
+                    hook_us=before.hook_us,
+                )
+                self._take_fallback(fallback, carrier)
+            return
+
         if not is_success:
             self._rewritten = replace(before, resent="refused")
             if bound is None or not bound.is_try:
@@ -316,9 +339,7 @@ class Exchange:
                 tried=before.tried,
                 account="refuses",
             )
-            if fallback.rewrite is not None:
-                carrier.mark(fallback.rewrite.decisions)
-                self._measure(fallback.rewrite, fallback.original)
+            self._take_fallback(fallback, carrier)
             return
 
         masker.refusals.settle(conversation, verdict)
@@ -326,6 +347,12 @@ class Exchange:
         if outcome is not None and not self._is_finished:
             self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=before.hook_us)
             self._measure(outcome.rewrite, outcome.original)
+
+    def _take_fallback(self, fallback: Outcome, carrier: Carrier) -> None:
+        """Have the record be of the request that was taken in place of the refused one."""
+        if fallback.rewrite is not None:
+            carrier.mark(fallback.rewrite.decisions)
+            self._measure(fallback.rewrite, fallback.original)
 
     # Its end.
 
@@ -361,8 +388,16 @@ class Exchange:
             self._unmeasured = None
         measured_history = history._measuring if history else None
 
+        asked = self._asked
+
         def learn(complete: Answered) -> None:
-            """An account that takes a changed text drops no thinking because of it."""
+            """Learn what the answer tells: whether anything was cleared, or dropped.
+
+            An account that takes a changed text drops no thinking because of it.
+            """
+            if asked is not None and complete.was_cleared is not None:
+                tokens = complete.rewritten.clearing_tokens
+                engine.masker.note_clearing(asked, tokens, is_cleared=complete.was_cleared)
             if bound is not None and complete.transformations.get(_DROPPED):
                 engine.masker.accounts.learn(bound.account, "refuses")
 

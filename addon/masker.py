@@ -43,8 +43,10 @@ from masking.window import lay_out, price_boundary
 from masking.wire import Marks, OnHistoryEdit
 
 __all__ = [
+    "AskedClearing",
     "BoundChange",
     "Carrier",
+    "Clearings",
     "Ledgers",
     "Masker",
     "Outcome",
@@ -59,7 +61,8 @@ class Carrier(Protocol):
     """A request on its way, which can be read, and replaced by another: each engine has its own.
 
     `size` is in bytes as on the wire, but for the compression of a WebSocket. `wire_body` is the
-    body as on the wire, where another request with it can be sent; None where none can be.
+    body as on the wire, where another request with it can be sent, and `betas` are the values of
+    the header `anthropic-beta`; None where none can be.
     """
 
     @property
@@ -72,6 +75,9 @@ class Carrier(Protocol):
     @property
     def wire_body(self) -> bytes | None: ...
 
+    @property
+    def betas(self) -> tuple[str, ...] | None: ...
+
     def read(self) -> bytes:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
 
@@ -82,20 +88,25 @@ class Carrier(Protocol):
         """Write down what was decided, where the engine has a place for it."""
 
     def replace(self, rewrite: Rewrite, received: Received) -> None:
-        """Send the body of a rewrite in place of the client's, which a recording keeps."""
+        """Send the body of a rewrite in place of the client's, which a recording keeps.
+
+        Where it asks the provider to clear, the header says so, too.
+        """
 
 
 class SecondRequest(NamedTuple):
     """What may be sent once if the provider refuses a masked request; bodies are as on the wire.
 
     `conversation` tells its conversation apart. `refused` is the body that was sent, `body` the one
-    to send in its place. `is_own` says whether that is the client's own.
+    to send in its place. `is_own` says whether that is the client's own. `betas` are the values
+    of the header `anthropic-beta` to send it with; None if the header has not changed.
     """
 
     conversation: bytes
     refused: bytes | None
     body: bytes
     is_own: bool = True
+    betas: tuple[str, ...] | None = None
 
 
 class BoundChange(NamedTuple):
@@ -116,13 +127,29 @@ class BoundChange(NamedTuple):
     fallback: Rewrite
 
 
+class AskedClearing(NamedTuple):
+    """A request that asks its provider to clear: what is remembered of it once it was taken.
+
+    opening: what its conversation is known by.
+    past: None if nothing is to be remembered, as of a count of tokens.
+    """
+
+    opening: bytes
+    memories: Memories
+    conversation: Conversation
+    context: ConversationContext
+    past: Past | None
+
+
 class Outcome(NamedTuple):
     """What becomes of a request. Without a `rewrite`, its own bytes go on.
 
     second: what may be sent once if the provider refuses the masked request with a 400; None if
         nothing may.
     bound: None unless bound reasoning follows what has changed.
-    fallback: what becomes of the request where the second one is that of `bound`.
+    asked: None unless the request asks its provider to clear.
+    fallback: what becomes of the request where the second one is without what `bound` has changed,
+        or without asking.
     """
 
     rewritten: Rewritten
@@ -130,7 +157,21 @@ class Outcome(NamedTuple):
     original: bytes = b""
     second: SecondRequest | None = None
     bound: BoundChange | None = None
+    asked: AskedClearing | None = None
     fallback: "Outcome | None" = None
+
+
+class _Decided(NamedTuple):
+    """What becomes of a request; the names are those of `Outcome`.
+
+    fallback: the request to send once this one was refused, where that is not the client's own.
+    """
+
+    rewrite: Rewrite
+    opening: bytes | None = None
+    bound: BoundChange | None = None
+    asked: AskedClearing | None = None
+    fallback: Rewrite | None = None
 
 
 class Masker:
@@ -139,6 +180,7 @@ class Masker:
     def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
         self.ledgers = Ledgers()
         self.refusals = Refusals()
+        self.clearings = Clearings()
         self.accounts = Accounts(folder)
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
@@ -205,7 +247,7 @@ class Masker:
             return None
 
         can_resend = carrier.wire_body is not None
-        rewrite, opening, bound = self._decide(
+        rewrite, opening, bound, asked, instead_of_it = self._decide(
             conversation, draft, draft.priced, memories, can_resend=can_resend
         )
 
@@ -217,32 +259,42 @@ class Masker:
         carrier.mark(rewrite.decisions)
         second, fallback = None, None
         if is_changed:
-            received, own = draft.received, carrier.wire_body
+            received, own, betas = draft.received, carrier.wire_body, carrier.betas
             is_live_answer = received.purpose == "answer" and not received.replay
             instead = own
-            if bound is not None:
-                if bound.fallback.body is not original:
-                    carrier.replace(bound.fallback, received)
+            if instead_of_it is not None:
+                if instead_of_it.body is not original:
+                    carrier.replace(instead_of_it, received)
                     instead = carrier.wire_body
-                rewritten = draft.rewritten(bound.fallback, carrier.size)
-                fallback = Outcome(rewritten, bound.fallback, original)
+                rewritten = draft.rewritten(instead_of_it, carrier.size)
+                fallback = Outcome(rewritten, instead_of_it, original)
             carrier.replace(rewrite, received)
             if is_live_answer:
                 self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
-            # A try is always healed. Any other refusal is once in a conversation, if its user has
-            # asked for that, or if the account may have come to refuse what it took.
-            may_heal = bound is not None or (
-                received.settings.schema1.resend_on_400
-                and may_go_unmasked(rewrite, draft.priced.pricing.window)
-            )
-            if (
-                (opening is not None and instead is not None and is_live_answer)
-                and may_heal
-                and (draft.trying is not None or not self.refusals.is_tried(opening))
-            ):
-                second = SecondRequest(opening, carrier.wire_body, instead, instead is own)
+            if opening is not None and instead is not None:
+                window = draft.priced.pricing.window
+                # A try is always healed, and so is asking a provider to clear. Any other refusal is
+                # once in a conversation, if its user has asked for that, or if the account may have
+                # come to refuse what it took.
+                if asked is not None:
+                    may_heal = True
+                elif not is_live_answer or draft.trying is not None:
+                    may_heal = is_live_answer
+                else:
+                    may_heal = not self.refusals.is_tried(opening) and (
+                        bound is not None
+                        or (
+                            received.settings.schema1.resend_on_400
+                            and may_go_unmasked(rewrite, window)
+                        )
+                    )
+                if may_heal:
+                    betas = None if asked is None else betas
+                    second = SecondRequest(
+                        opening, carrier.wire_body, instead, instead is own, betas
+                    )
         rewritten = draft.rewritten(rewrite, carrier.size)
-        return Outcome(rewritten, rewrite, original, second, bound, fallback)
+        return Outcome(rewritten, rewrite, original, second, bound, asked, fallback)
 
     def _decide(
         self,
@@ -252,10 +304,8 @@ class Masker:
         memories: Memories | None,
         *,
         can_resend: bool,
-    ) -> tuple[Rewrite, bytes | None, BoundChange | None]:
-        """Return what becomes of a request, and what its conversation is known by if it is refused.
-
-        The latter is None if it is not to be sent unmasked after a refusal.
+    ) -> _Decided:
+        """Return what becomes of a request.
 
         can_resend: whether another request can take the place of a refused one.
         """
@@ -277,25 +327,48 @@ class Masker:
             only=only,
             context=context,
         )
-        rewrite = rewrite_it(takes_changes=draft.account == "takes")
-
-        is_live_answer = received.purpose == "answer" and not (received.replay or observed)
+        is_live = not (received.replay or observed)
+        is_live_answer = received.purpose == "answer" and is_live
+        clears = received.settings.schema1.provider_clearing
         opening = None
-        resends = received.settings.schema1.resend_on_400 and not (received.replay or observed)
-        if resends or account is not None:
+        resends = received.settings.schema1.resend_on_400 and is_live
+        if resends or clears or account is not None:
             opening = received.account + digest_opening(conversation)
+
+        # What the provider clears instead of it is remembered apart.
+        clearing_context = None
+        may_clear = (
+            (draft.binding is not None and draft.account != "takes" and not received.replay)
+            and (can_resend and context is not None)
+            and may_ask_to_clear(conversation)
+        )
+        if may_clear and clears and opening is not None and not self.clearings.has_ended(opening):
+            clearing_context = _find_context(
+                draft, priced, conversation, strategies, memories, clears=True
+            )
+        rewrite = rewrite_it(
+            takes_changes=draft.account == "takes", clearing_context=clearing_context
+        )
+        draft.can_clear = may_clear and not clears
         if (
             (resends and opening is not None)
             and self.refusals.goes_unmasked(opening)
             and may_go_unmasked(rewrite, priced.pricing.window)
         ):
-            rewrite, account = leave_unmasked(conversation), None
+            rewrite, account, clearing_context = leave_unmasked(conversation), None, None
             context = _find_context(draft, priced, conversation, Strategies(), memories)
             draft.prefix = None
         if memories is None or context is None:
-            return rewrite, opening, None
+            return _Decided(rewrite, opening)
         if received.purpose == "answer":
             memories.keep(context, rewrite.past, observed=observed)
+        if clearing_context is not None and opening is not None:
+            kept = rewrite.cleared_past if received.purpose == "answer" else None
+            if rewrite.clearing is not None and is_live:
+                # What was refused, or cleared nothing, is not remembered as cleared.
+                asked = AskedClearing(opening, memories, conversation, clearing_context, kept)
+                return _Decided(rewrite, opening, None, asked, rewrite_it())
+            memories.keep(clearing_context, kept, observed=observed)
 
         # Where it is not known whether the account takes a changed text before bound reasoning, the
         # first request at which masking pays goes out to find out, alone. Until it is taken, the
@@ -310,13 +383,13 @@ class Masker:
                     whole = rewrite_it(takes_changes=False)
                     if whole.masked != rewrite.masked:
                         bound = BoundChange(account, False, *known, rewrite.past, whole)
-            elif draft.account is None:
+            elif draft.account is None and not clears:
                 tried = rewrite_it(takes_changes=True)
                 if changes_bound_prefix(tried) and self.accounts.begin_try(account):
                     draft.trying = account
                     bound = BoundChange(account, True, *known, tried.past, rewrite)
                     rewrite = tried
-        return rewrite, opening, bound
+        return _Decided(rewrite, opening, bound, None, bound and bound.fallback)
 
     def _find_account(self, draft: "_Draft", conversation: Conversation) -> Account | None:
         """Return the account of a request, if what it takes is to be found out.
@@ -338,6 +411,22 @@ class Masker:
             received.credential,
             user if isinstance(user, str) else None,
         )
+
+    def keep_cleared(self, asked: AskedClearing) -> None:
+        """Remember what a request has its provider clear, as it was taken."""
+        asked.memories.keep(asked.context, asked.past, observed=False)
+
+    def end_clearing(self, asked: AskedClearing) -> None:
+        """Let a conversation not ask again, as the provider has refused that."""
+        if asked.past is not None:
+            self.clearings.end(asked.opening)
+            asked.memories.forget(asked.conversation, clears=True)
+
+    def note_clearing(self, asked: AskedClearing, tokens: int, *, is_cleared: bool) -> None:
+        """Note what came of asking; `tokens` are those that it would have taken out."""
+        self.clearings.note(asked.opening, tokens, is_cleared=is_cleared)
+        if not is_cleared:
+            asked.memories.forget(asked.conversation, clears=True)
 
     def settle(self, bound: BoundChange, verdict: Verdict) -> None:
         """Remember what an answer told of an account, and what was masked in its conversation."""
@@ -365,6 +454,7 @@ class _Draft:
         self.group: Group | None = None
         self.account: Verdict | None = None
         self.trying: Account | None = None
+        self.can_clear = False
         self.choose_settings(None)
 
     def choose_settings(self, model: str | None) -> None:
@@ -390,13 +480,18 @@ class _Draft:
 
     def rewritten(self, rewrite: Rewrite, bytes_after: int) -> Rewritten:
         """Return the request as the decisions on it leave it."""
-        return replace(
+        rewritten = replace(
             self.pass_through(None),
             bytes_after=bytes_after,
             binding=rewrite.binding,
             masked=rewrite.masked,
             left_whole=rewrite.left_whole,
+            clearing="possible" if self.can_clear else None,
         )
+        if rewrite.clearing is None or self.observed:
+            return rewritten
+        keep, _, tokens = rewrite.clearing
+        return replace(rewritten, clearing="asked", clearing_keep=keep, clearing_tokens=tokens)
 
 
 def _is_held_out(settings: Settings, conversation: Conversation) -> bool:
@@ -413,6 +508,8 @@ def _find_context(
     conversation: Conversation,
     strategies: Strategies,
     memories: Memories | None,
+    *,
+    clears: bool = False,
 ) -> ConversationContext | None:
     """Return what is remembered of a request's conversation; forget it if nothing masks it."""
     if memories is None:
@@ -421,7 +518,7 @@ def _find_context(
         memories.forget(conversation)
         return None
     now = draft.received.time.timestamp()
-    return memories.meet(conversation, now, priced.lifetime, observed=draft.observed)
+    return memories.meet(conversation, now, priced.lifetime, observed=draft.observed, clears=clears)
 
 
 # After a refusal a request may go out as its client wrote it, where the reason for that is ours. An
@@ -443,6 +540,55 @@ def leave_unmasked(conversation: Conversation) -> Rewrite:
     rewrite = rewrite_request(conversation, Strategies())
     decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)
     return replace(rewrite, decisions=tuple(decisions))
+
+
+def may_ask_to_clear(conversation: Conversation) -> bool:
+    """Whether a request can ask its provider to clear old results."""
+    wanted = conversation.wire.clearing
+    return (
+        wanted is not None
+        and wanted.find_obstacle(conversation.document, conversation.path) is None
+    )
+
+
+class Clearings:
+    """In which conversations the provider does not clear, though it is asked; threads may share it.
+
+    A conversation is known as in `Refusals`. A restart forgets it.
+    """
+
+    def __init__(self, max_conversations: int = 2_000) -> None:
+        self._in_vain: LRUCache[bytes, int] = LRUCache(max_conversations)
+        self._lock = threading.Lock()
+
+    def has_ended(self, conversation: bytes) -> bool:
+        """Whether a conversation is not to ask again."""
+        with self._lock:
+            return self._in_vain.get(conversation, 0) >= _MOST_IN_VAIN
+
+    def end(self, conversation: bytes) -> None:
+        """Let a conversation not ask again, as the provider has refused that."""
+        with self._lock:
+            self._in_vain[conversation] = _MOST_IN_VAIN
+
+    def note(self, conversation: bytes, tokens: int, *, is_cleared: bool) -> None:
+        """Note whether anything was cleared where that was asked for.
+
+        tokens: how many that would have been. Of few, a provider may clear none, and that says
+            nothing of more.
+        """
+        with self._lock:
+            count = self._in_vain.get(conversation, 0)
+            if is_cleared:
+                self._in_vain.pop(conversation, None)
+            elif tokens >= _LEAST_CLEARED and count < _MOST_IN_VAIN:
+                self._in_vain[conversation] = count + 1
+
+
+_MOST_IN_VAIN = 2
+"""How often in a row a request asks its provider to clear, and nothing is cleared."""
+
+_LEAST_CLEARED = 1_000
 
 
 class Refusals:
@@ -516,6 +662,7 @@ class Ledgers:
             usage=answered.usage,
             when=rewritten.received.time,
             is_masked=rewritten.received.answers_masked and not rewritten.observed,
+            removed=answered.cleared.tokens if answered.was_cleared and answered.cleared else None,
         )
         ledger = self._observed if rewritten.observed else self._sent
         if rewritten.received.replay:

@@ -98,18 +98,26 @@ class Memories(NamedTuple):
     is_being_read: bool = False
 
     def meet(
-        self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
+        self,
+        conversation: Conversation,
+        now: float,
+        lifetime: float,
+        *,
+        observed: bool,
+        clears: bool = False,
     ) -> ConversationContext:
         """Return what is known of the conversation that a request continues.
 
         A conversation that was masked until now is observed from there, and no longer known as one
         that was masked.
+
+        clears: whether it is met as one that its provider clears.
         """
-        was_sent = self.sent.lookup(conversation, now, lifetime)
+        was_sent = self.sent.lookup(conversation, now, lifetime, clears=clears)
         if not observed or self.observed is None:
             return was_sent
-        self.sent.forget(conversation)
-        was_observed = self.observed.lookup(conversation, now, lifetime)
+        self.sent.forget(conversation, clears=clears)
+        was_observed = self.observed.lookup(conversation, now, lifetime, clears=clears)
         return max(was_observed, was_sent, key=_time_of)
 
     def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
@@ -118,11 +126,16 @@ class Memories(NamedTuple):
         if memory is not None:
             memory.store(context, past)
 
-    def forget(self, conversation: Conversation) -> None:
-        """Forget the conversation that a request continues, because no window is on."""
+    def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
+        """Forget the conversation that a request continues, because no window is on.
+
+        clears: forget only that its provider clears it.
+        """
         for memory in (self.sent, self.observed):
             if memory is not None:
-                memory.forget(conversation)
+                memory.forget(conversation, clears=True)
+                if not clears:
+                    memory.forget(conversation)
 
 
 class _OpenMemory(NamedTuple):

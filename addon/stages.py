@@ -4,6 +4,7 @@ They exist in memory only, and hold what no record may tell: whose request it is
 digests of its prompt.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -15,13 +16,16 @@ from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
 from masking.prices import Pricing
 from masking.window import BoundaryPrices
-from masking.wire import OnHistoryEdit, Purpose, Usage, WireFormat
+from masking.wire import Cleared, OnHistoryEdit, Purpose, Usage, WireFormat
 
 Group = Literal["holdout"]
 """The group of a conversation that is observed only, so that the others can be compared with it."""
 
 Resent = Literal["accepted", "refused"]
 """What came of sending a request as the client wrote it after a 400; no answer is a refusal."""
+
+Clearing = Literal["possible", "asked", "refused"]
+"""Whether a provider could clear old results, was asked to, or refused the request that asked."""
 
 Interruption = Literal["client left", "provider failed", "proxy ended", "broken off"]
 """Why an answer did not come to its end; "broken off" where the engine does not say by whom."""
@@ -108,6 +112,9 @@ class Rewritten:
     resent: what came of sending it whole once it was refused masked; None if it was sent once.
     tried: whether it went out masked to find out whether its account takes that.
     account: what is known of that, where it matters and is known.
+    clearing: whether the provider was, or could be, asked to clear old results; None if not.
+    clearing_keep: of how many tool uses it was asked to keep the results.
+    clearing_tokens: how many tokens that takes out of the prompt, by estimate.
     """
 
     received: Received
@@ -125,6 +132,9 @@ class Rewritten:
     resent: Resent | None = None
     tried: bool = False
     account: Verdict | None = None
+    clearing: Clearing | None = None
+    clearing_keep: int | None = None
+    clearing_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +152,27 @@ class Measured:
     repeated: tuple[Places, ...] = ()
     folder: str | None = None
 
+    def without_clearing(self) -> "Measured":
+        """Return what is true if the provider has cleared nothing of what it was asked to."""
+        sizes, prompt = self.sizes, self.prompt
+        cleared = sum(count for count, reason in sizes.result_reasons if reason == "cleared")
+        reasons = ((n, "bound" if each == "cleared" else each) for n, each in sizes.result_reasons)
+        return replace(
+            self,
+            prompt=prompt
+            and replace(prompt, after=prompt.before, results_after=prompt.results_before),
+            sizes=replace(
+                sizes,
+                masked=sizes.masked - cleared,
+                masked_images=0,
+                kept=Counter(sizes.kept) + Counter(bound=cleared),
+                result_reasons=tuple(reasons),
+                tool_chars_after=sizes.tool_chars_before,
+                tool_tokens_after=sizes.tool_tokens_before,
+                request_tokens_after=sizes.request_tokens_before,
+            ),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
@@ -149,7 +180,8 @@ class Answered:
 
     `measured` is None if it could not be read, `conversation_id` if its history is not known,
     `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.
-    `transformations` counts what the provider says it changed about the request, by its kind.
+    `transformations` counts what the provider says it changed about the request, by its kind, and
+    `cleared` has what it says it cleared, None if it says nothing.
     """
 
     rewritten: Rewritten
@@ -160,6 +192,7 @@ class Answered:
     usage: Usage | None = None
     first_chunk_seconds: float | None = None
     transformations: Mapping[str, int] = field(default_factory=dict)
+    cleared: Cleared | None = None
 
     def complete(
         self,
@@ -167,15 +200,33 @@ class Answered:
         conversation_id: str | None,
         usage: Usage | None,
         transformations: Mapping[str, int],
+        cleared: Cleared | None,
     ) -> "Answered":
-        """Return the request with what was measured of it, and read of its answer."""
-        return replace(
+        """Return the request with what was measured of it, and read of its answer.
+
+        Where the provider was asked to clear and did not, nothing was masked.
+        """
+        complete = replace(
             self,
             measured=measured,
             conversation_id=conversation_id,
             usage=usage,
             transformations=transformations,
+            cleared=cleared,
         )
+        if complete.was_cleared is not False or measured is None:
+            return complete
+        rewritten = replace(self.rewritten, masked=frozenset())
+        return replace(complete, rewritten=rewritten, measured=measured.without_clearing())
+
+    @property
+    def was_cleared(self) -> bool | None:
+        """Whether the provider cleared anything; None if it was not asked, or nobody knows."""
+        rewritten = self.rewritten
+        is_answer = rewritten.received.purpose == "answer" and self.was_taken
+        if rewritten.clearing != "asked" or not is_answer or self.cleared is None:
+            return None
+        return self.cleared.tool_uses > 0
 
     @property
     def was_taken(self) -> bool:

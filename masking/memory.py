@@ -97,14 +97,17 @@ class BoundaryMemory:
             self._forget_oldest()
 
     def lookup(
-        self, conversation: Conversation, now: float, lifetime: float
+        self, conversation: Conversation, now: float, lifetime: float, *, clears: bool = False
     ) -> ConversationContext:
         """Return what is known of the conversation that a request continues.
 
         After more seconds than the `lifetime` without a request the provider has most likely
         forgotten the prefix.
+
+        clears: whether it is looked for as one that its provider clears. Such a one is remembered
+            apart, because all of its results were sent as they were.
         """
-        opening, answers = digest_opening(conversation), digest_answers(conversation)
+        opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
         results = ResultIds(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
@@ -143,11 +146,11 @@ class BoundaryMemory:
             )
             self._put(opening, (past, *others))
 
-    def forget(self, conversation: Conversation) -> None:
+    def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
         """Forget the conversation that a request continues, because it is sent whole."""
         if not self._branches:
             return
-        opening, answers = digest_opening(conversation), digest_answers(conversation)
+        opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
         with self._lock:
             branches = self._branches.get(opening, ())
             left = tuple(past for past in branches if _follow(past, answers) is None)
@@ -217,6 +220,11 @@ def digest_opening(conversation: Conversation) -> bytes:
     if decided is not None:
         head.opening = elements[:decided], digest
     return digest
+
+
+def _digest_opening(conversation: Conversation, clears: bool) -> bytes:
+    opening = digest_opening(conversation)
+    return blake2b(opening, person=b"cleared", digest_size=16).digest() if clears else opening
 
 
 def digest_answers(conversation: Conversation) -> Sequence[bytes]:

@@ -258,7 +258,7 @@ class Edits(NamedTuple):
 
 Strategy = Literal["schema1", "redaction", "reduction"]
 
-ChangeReason = Literal["masked", "redacted", "reduced", "dropped"]
+ChangeReason = Literal["masked", "cleared", "redacted", "reduced", "dropped"]
 
 KeepReason = Literal[
     "off",
@@ -297,6 +297,7 @@ class ReasonInfo(NamedTuple):
 
 REASONS: Mapping[Reason, ReasonInfo] = {
     "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder"),
+    "cleared": ReasonInfo("schema1", "old enough, and cleared by the provider, as it was asked to"),
     "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder"),
     "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget"),
     "dropped": ReasonInfo("reduction", "dropped with its message for the same budget"),
@@ -327,6 +328,9 @@ REASONS: Mapping[Reason, ReasonInfo] = {
 
 CHANGES: tuple[ChangeReason, ...] = get_args(ChangeReason)
 """The reasons by which a result is changed; all others keep it."""
+
+MASKS: tuple[ChangeReason, ...] = ("masked", "cleared")
+"""Those of the window."""
 
 
 Scenario = Literal[1, 2, 3, 4, 5]
@@ -372,5 +376,5 @@ def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:
 
 
 def places_masked(decisions: Iterable[Decision]) -> frozenset[int]:
-    """Return the places of the tool results that are masked, counted from 0."""
-    return frozenset(n for n, decision in enumerate(decisions) if decision.reason == "masked")
+    """Return the places of the tool results that are masked or cleared, counted from 0."""
+    return frozenset(n for n, each in enumerate(decisions) if each.reason in MASKS)

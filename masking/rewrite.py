@@ -1,10 +1,10 @@
 """Bytes in, bytes and decisions out: the one road through the core."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from masking.conversation import Conversation, index_request, read_again, with_targets
-from masking.edit.splice import apply
+from masking.edit.splice import append, apply
 from masking.memory import ConversationContext, Past
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
@@ -24,6 +24,7 @@ from masking.window import (
     decide,
     in_order,
 )
+from masking.window.clearing import Clearing, ClearingDecisions, decide_clearing
 from masking.window.signs import is_summary_request
 from masking.wire import CHAT, OnHistoryEdit, WireFormat
 
@@ -57,6 +58,9 @@ class Rewrite:
     left_whole: whether the window masks nothing, because an agent asks for a summary.
     binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
+    clearing: what the provider is asked to clear; None if it is not asked. What it clears is
+        decided as `cleared`, and is no edit of ours.
+    cleared_past: what is to be remembered of the conversation as one that the provider clears.
     """
 
     body: bytes
@@ -69,6 +73,8 @@ class Rewrite:
     past: Past | None = None
     binding: OnHistoryEdit | None = None
     left_whole: bool = False
+    clearing: Clearing | None = None
+    cleared_past: Past | None = None
 
 
 def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
@@ -90,6 +96,7 @@ def rewrite_request(
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
     takes_changes: bool = False,
+    clearing_context: ConversationContext | None = None,
 ) -> Rewrite:
     """Mask the old tool results of a request: redaction, the window, reduction.
 
@@ -104,10 +111,13 @@ def rewrite_request(
     takes_changes: whether the account is one whose provider takes the request though a text before
         bound reasoning has changed. It matters where some accounts are refused that, and
         `bound_reasoning` is not "keep".
+    clearing_context: the past of the conversation as one that the provider clears, if it may be
+        asked to clear what must not be masked because reasoning is bound to it; else None.
 
-    No byte changes outside the replaced strings, and outside the elements that a reduction removes
-    and the one it inserts. Pure. Raises WireError as `read_request` does, and if the edits cannot
-    be made and proven; the request is then to be sent unchanged.
+    No byte changes outside the replaced strings, outside the elements that a reduction removes and
+    the one it inserts, and outside the edit that asks a provider to clear. Pure. Raises WireError
+    as `read_request` does, and if the edits cannot be made and proven; the request is then to be
+    sent unchanged.
     """
     conversation = read_request(request, wire, path) if isinstance(request, bytes) else request
     if isinstance(strategies, MaskPolicy):
@@ -127,9 +137,19 @@ def rewrite_request(
         else None
     )
     limits = Limits(only, binds, policy.masks and is_summary_request(conversation))
+    # Where the provider clears, the window masks nothing anew: each has a bill of its own, and one
+    # break of the cache is enough. A conversation that was masked is not cleared besides.
+    was_masked = context is not None and context.past is not None and context.past.moves
+    clears = ClearingDecisions()
+    if binds and clearing_context is not None and not was_masked:
+        clears = decide_clearing(conversation, policy, prices, clearing_context, limits)
+        limits = limits._replace(only=(), asks_summary=limits.asks_summary and not clears.clearing)
     windowed, past, left_whole = decide(conversation, policy, prices, context, limits)
+    if clears.past is not None:
+        windowed = tuple(_settle_cleared(windowed, clears.settled))
     decisions = windowed if redactions is None else _settle(windowed, redactions)
-    edits, masked = Edits(replacements_of(decisions)), places_masked(windowed)
+    sent = [each for each in decisions if each.reason != "cleared"]
+    edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
     plan = None
     if strategies.reduction.reduces:
         plan = _plan(conversation, decisions, strategies)
@@ -141,6 +161,10 @@ def rewrite_request(
         body = conversation.request.splice(edits, conversation.list_path)
     elif edits.replacements:
         body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
+    wanted = conversation.wire.clearing
+    if clears.clearing is not None and wanted is not None:
+        edit = wanted.write_edit(clears.clearing.keep, clears.clearing.excluded)
+        body = append(body, conversation.document, wanted.edits_path, edit)
     return Rewrite(
         body=body,
         conversation=conversation,
@@ -152,6 +176,8 @@ def rewrite_request(
         past=past,
         binding=binding,
         left_whole=left_whole,
+        clearing=clears.clearing,
+        cleared_past=clears.past,
     )
 
 
@@ -169,9 +195,24 @@ def changes_bound_prefix(rewrite: Rewrite) -> bool:
     if rewrite.binding is None:
         return False
     elements = rewrite.conversation.elements
-    changed = (each.result.element for each in rewrite.decisions if each.replacements)
+    changed = (
+        each.result.element
+        for each in rewrite.decisions
+        if each.replacements and each.reason != "cleared"
+    )
     first = min((*rewrite.edits.dropped, *changed), default=len(elements))
     return any(element.is_bound for element in elements[first:])
+
+
+def _settle_cleared(
+    decisions: Sequence[Decision], settled: Mapping[int, Decision]
+) -> Iterator[Decision]:
+    """Yield the decisions; where the provider clears, nothing stays because reasoning is bound."""
+    for place, decision in enumerate(decisions):
+        if place in settled:
+            yield settled[place]
+        else:
+            yield decision._replace(reason="held") if decision.reason == "bound" else decision
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

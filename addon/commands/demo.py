@@ -42,12 +42,12 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.server import HOST, running_proxy
 from addon.recordings.flows import FlowSession
 from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
+from addon.records.record import REPLACED
 from addon.records.tally import BillSum
 from addon.records.words import INPUT_TOKENS, Currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
 from masking.accounting import NO_MARGIN, Cost
 from masking.config import ROOT, Settings, parse_settings
-from masking.model import CHANGES
 from masking.tokens import TokenCounter
 
 RECORDS = "requests.jsonl"
@@ -301,7 +301,7 @@ def render_table(played: Sequence[PlayedRequest]) -> Table:
     for number, (each, cost, so_far) in enumerate(zip(played, costs, saved, strict=True), 1):
         table.add_row(
             str(number),
-            f"{sum(each.record[name] for name in CHANGES)} of {each.record['tool_results']}",
+            f"{sum(each.record[name] for name in REPLACED)} of {each.record['tool_results']}",
             *(_render_cell(amount, currency) for amount in (*cost, so_far)),
             f"{each.record['hook_us'] / 1000:.1f}",
         )

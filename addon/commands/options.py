@@ -51,6 +51,16 @@ observe_option = click.option(
 OBSERVE = 'mode="observe"'
 """The override that this option is."""
 
+provider_clearing_option = click.option(
+    "--provider-clearing",
+    is_flag=True,
+    help="Where the model binds its reasoning to older tool results, have the provider clear them "
+    "(Anthropic's context editing, a beta).",
+)
+
+PROVIDER_CLEARING = "schema1.provider_clearing=true"
+"""The override that this option is."""
+
 # The configuration
 
 config_option = click.option(
@@ -372,7 +382,7 @@ _LOGS = (
         "--account",
         type=click.Choice(("old", "new")),
         help="Whether your Anthropic account was made before 31 August 2026 (old): it decides what "
-        "can be masked with the newest models.",
+        "can be masked with the newest models; default: what the proxy has found out.",
     ),
 )
 

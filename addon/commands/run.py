@@ -19,10 +19,12 @@ from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
     OBSERVE,
+    PROVIDER_CLEARING,
     PolicyCommand,
     as_value,
     observe_option,
     policy_options,
+    provider_clearing_option,
     read_overrides,
     read_proxy_arguments,
 )
@@ -86,6 +88,7 @@ from masking.wire import SIGNED
     help="Use this running proxy instead of starting one.",
 )
 @observe_option
+@provider_clearing_option
 @policy_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
@@ -162,6 +165,7 @@ def _open_session(
             'websocket.mode="http"': changes,
             'websocket.mode="pass"': as_it_is,
             OBSERVE: given["observe"],
+            PROVIDER_CLEARING: given["provider_clearing"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
         return OwnProxy(
@@ -177,7 +181,7 @@ def _open_session(
     if (
         changes
         or read_overrides(given)
-        or any(given[name] for name in ("config", "tag", "reverse", "observe"))
+        or any(given[name] for name in ("config", "tag", "reverse", "observe", "provider_clearing"))
     ):
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"

@@ -127,7 +127,7 @@ class CallCarrier:
     `changed` is the argument to be put in place of the call's own, once it is masked.
     """
 
-    wire_body = None  # it cannot be sent again from here
+    wire_body = betas = None  # it cannot be sent again from here
 
     def __init__(self, document: Mapping[str, object]) -> None:
         self._document = document

@@ -41,6 +41,7 @@ class ShownRequest(NamedTuple):
     failed: the status or the interruption, if it failed.
     why: why it went on untouched.
     resent: what came of sending it once more as the agent wrote it, if it was.
+    clearing: whether the provider was asked to clear older results, as in a record.
     sent, spared: the tokens that were sent, and those that masking took out.
     prompt, cached: the tokens that the provider reported.
     tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
@@ -55,6 +56,7 @@ class ShownRequest(NamedTuple):
     failed: str | None
     why: str | None
     resent: str | None
+    clearing: str | None
     results: int
     masked: int
     sent: int | None
@@ -81,6 +83,7 @@ def show(record: RequestRecord) -> ShownRequest:
         failed=str(record.error or record.status) if record.failed else None,
         why=record.passed_through and one_line(record.passed_through),
         resent=record.resent,
+        clearing=record.clearing,
         results=record.tool_results or 0,
         masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),
         sent=after,

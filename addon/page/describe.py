@@ -11,6 +11,7 @@ from addon.records.tally import BillSum, Tally
 from addon.records.words import (
     INPUT_TOKENS,
     find_currency,
+    list_clearings,
     list_rereads,
     render_net,
     render_resent,
@@ -115,6 +116,7 @@ def describe_conversation(conversation: Conversation) -> Described:
 def _list_notes(tally: Tally) -> Iterator[str]:
     if tally.resent:
         yield render_resent(tally)
+    yield from list_clearings(tally)
     yield from list_rereads(tally)
 
 

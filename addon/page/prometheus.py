@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from addon.records.record import RequestRecord
+from addon.records.record import REPLACED, RequestRecord
 from addon.records.tally import as_sent
 from addon.request import one_line
 
@@ -189,7 +189,7 @@ class Counters:
 
         count("requests", 1, *named, outcome)
         count("requests_resent", record.resent is not None, *named, record.resent or "")
-        changed = {name: getattr(record, name) or 0 for name in _CHANGED}
+        changed = {name: getattr(record, name) or 0 for name in REPLACED}
         for reason, results in {**changed, **(record.kept or {})}.items():
             count("tool_results", results, reason)
         count("boundary_moves", bool(record.boundary_moved), *named)
@@ -227,9 +227,6 @@ class Counters:
         return named
 
 
-_CHANGED = ("masked", "redacted", "reduced", "dropped")
-
-
 def find_outcome(record: RequestRecord) -> str:
     """Return in a word what became of a request."""
     if record.failed:
@@ -238,7 +235,7 @@ def find_outcome(record: RequestRecord) -> str:
         return "passed"
     if record.masking == "observed":
         return "observed"
-    return "masked" if any(getattr(record, name) for name in _CHANGED) else "unchanged"
+    return "masked" if any(getattr(record, name) for name in REPLACED) else "unchanged"
 
 
 # As Prometheus reads it, by its own library

@@ -13,7 +13,7 @@ from addon.content import estimate_bytes, read_body
 from addon.engine import Engine, Exchange
 from addon.proxy.health import is_for_proxy
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
-from addon.proxy.resend import SecondTries
+from addon.proxy.resend import BETAS, SecondTries
 from addon.proxy.routes import OwnPorts
 from addon.request import HeaderFields, find_wire_format
 from addon.stages import Interruption, Received
@@ -70,7 +70,9 @@ class Flows:
         if exchange is None:
             return
         if self._may_resend(flow, exchange) and (second := exchange.begin_second()) is not None:
-            status = await self._second_tries.send(flow, second.body, is_own=second.is_own)
+            status = await self._second_tries.send(
+                flow, second.body, is_own=second.is_own, betas=second.betas
+            )
             await exchange.end_second(status, HttpCarrier(flow))
         self._finish(flow)
 
@@ -149,6 +151,10 @@ class HttpCarrier:
     def wire_body(self) -> bytes | None:
         return self._flow.request.raw_content
 
+    @property
+    def betas(self) -> tuple[str, ...]:
+        return tuple(self._flow.request.headers.get_all(BETAS))
+
     def read(self) -> bytes:
         return read_body(self._request)
 
@@ -164,6 +170,18 @@ class HttpCarrier:
         if received.settings.recording.keep_original and is_recording(ctx.options):
             keep_original(self._flow, self._flow.request.content or b"")
         self._flow.request.content = rewrite.body
+        wanted = rewrite.conversation.wire.clearing
+        if rewrite.clearing is not None and wanted is not None:
+            name_beta(self._flow.request.headers, wanted.beta)
+
+
+def name_beta(headers: http.Headers, beta: str) -> None:
+    """Have a request's `anthropic-beta` name a beta, after those that it names."""
+    named = headers.get_all(BETAS)
+    if beta in (each.strip() for value in named for each in value.split(",")):
+        return
+    *before, last = named or [""]
+    headers.set_all(BETAS, [*before, f"{last},{beta}" if last.strip() else beta])
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:

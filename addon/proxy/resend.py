@@ -25,6 +25,8 @@ from addon.proxy.marks import drop_original, mark_resent
 
 logger = logging.getLogger("observation_masking")
 
+BETAS = "anthropic-beta"
+
 SECONDS = 600.0
 """How long an answer may take. mitmproxy lets a connection be idle for as long."""
 
@@ -40,15 +42,23 @@ class SecondTries:
     def __init__(self) -> None:
         self._tasks: defaultdict[str, set[asyncio.Task[http.Response | None]]] = defaultdict(set)
 
-    async def send(self, flow: http.HTTPFlow, body: bytes, *, is_own: bool) -> int | None:
+    async def send(
+        self,
+        flow: http.HTTPFlow,
+        body: bytes,
+        *,
+        is_own: bool,
+        betas: tuple[str, ...] | None = None,
+    ) -> int | None:
         """Send a flow's request with another body; return the answer's status, None if none began.
 
         is_own: whether the body is the client's own.
+        betas: the values of the header `anthropic-beta` to send with it; None for the request's.
 
         On return the flow has the answer, if it came to its end, and the request with the body if
         the provider took it: a recording, and the record, are of the request that was taken.
         """
-        tried = SecondTry(flow, body, ctx.options)
+        tried = SecondTry(flow, body, ctx.options, betas)
         task, client = asyncio.create_task(tried.send()), flow.client_conn.id
         self._tasks[client].add(task)
         try:
@@ -68,7 +78,7 @@ class SecondTries:
             flow.response = response
         status = tried.status
         if status is not None and 200 <= status < 300:
-            _set_wire_body(flow.request, body)
+            _set_wire_body(flow.request, body, betas)
             if is_own:
                 drop_original(flow)
                 mark_resent(flow)
@@ -89,7 +99,13 @@ class SecondTries:
 class SecondTry(server.ConnectionHandler):
     """A request that is sent again; `status` is that of its answer, as soon as this begins."""
 
-    def __init__(self, first: http.HTTPFlow, body: bytes, options: Options) -> None:
+    def __init__(
+        self,
+        first: http.HTTPFlow,
+        body: bytes,
+        options: Options,
+        betas: tuple[str, ...] | None = None,
+    ) -> None:
         client = first.client_conn.copy()
         client.state = ConnectionState.OPEN
         context = Context(client, options)
@@ -100,7 +116,7 @@ class SecondTry(server.ConnectionHandler):
         self._answer: http.Response | None = None
         self._ended = asyncio.Event()
         self._flow = http.HTTPFlow(client, context.server)
-        self._flow.request = _copy_request(first.request, body)
+        self._flow.request = _copy_request(first.request, body, betas)
         layer = HttpLayer(context, _find_mode(client, there))
         layer.connections[client] = MockServer(self._flow, context.fork())
         self.layer = layer
@@ -147,16 +163,20 @@ class SecondTry(server.ConnectionHandler):
             await asyncio.wait(handlers)
 
 
-def _set_wire_body(request: http.Request, body: bytes) -> None:
+def _set_wire_body(request: http.Request, body: bytes, betas: tuple[str, ...] | None) -> None:
     """Give a request a body as it is on the wire, encoded as its headers say."""
+    if betas is not None:
+        request.headers.set_all(BETAS, betas)
     request.raw_content = body
     if "content-length" in request.headers:
         request.headers["content-length"] = str(len(body))
 
 
-def _copy_request(request: http.Request, body: bytes) -> http.Request:
+def _copy_request(
+    request: http.Request, body: bytes, betas: tuple[str, ...] | None
+) -> http.Request:
     copy: http.Request = request.copy()
-    _set_wire_body(copy, body)
+    _set_wire_body(copy, body, betas)
     return copy
 
 

@@ -193,7 +193,7 @@ class Websockets:
 class MessageCarrier:
     """The message that a client has just sent on a flow's WebSocket."""
 
-    wire_body = None  # it cannot be sent again from here
+    wire_body = betas = None  # it cannot be sent again from here
 
     def __init__(self, flow: http.HTTPFlow, message: WebSocketMessage, place: int) -> None:
         self._flow, self._message, self._place = flow, message, place

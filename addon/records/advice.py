@@ -64,6 +64,13 @@ def _say_signed(record: RequestRecord, _: Advice) -> str:
 
 
 def _say_bound(record: RequestRecord, advice: Advice) -> str:
+    if record.clearing == "possible":
+        change = advice.set({"schema1.provider_clearing": True})
+        return f"{_explain_bound(record, advice)}. Have the provider clear them instead: {change}"
+    return _explain_bound(record, advice)
+
+
+def _explain_bound(record: RequestRecord, advice: Advice) -> str:
     place = f"{record.host}: {record.model or 'the model'}"
     if record.bound == "may_refuse":
         return (
@@ -112,6 +119,17 @@ def _say_resent(record: RequestRecord, _: Advice) -> str:
             "proxy ends, or until resend_on_400 is switched off"
         )
     return f"{refused} did not take it as the agent wrote it either: masking goes on"
+
+
+def _say_unclearing(record: RequestRecord, _: Advice) -> str:
+    asked = f"{record.host}, asked to clear older tool results of {record.model or 'a model'},"
+    if record.clearing == "refused":
+        return (
+            f"{record.host} refused to clear older tool results of {record.model or 'a model'} "
+            "(400), so the request was sent again without asking: its conversation does not ask "
+            "again until the proxy ends"
+        )
+    return f"{asked} has cleared nothing: after two such answers a conversation does not ask again"
 
 
 # The table
@@ -176,6 +194,15 @@ WARNINGS: tuple[Notice, ...] = (
         ),
     ),
     Notice(
+        "not cleared",
+        lambda record, _: (
+            record.clearing == "refused"
+            or (record.clearing == "asked" and record.cleared_tool_uses == 0)
+        ),
+        lambda record: (record.host, record.model, record.clearing),
+        _say_unclearing,
+    ),
+    Notice(
         "outgrown",
         lambda record, _: record.outgrew and record.conversation_id is not None,
         lambda record: record.conversation_id,
@@ -185,7 +212,9 @@ WARNINGS: tuple[Notice, ...] = (
     Notice(
         "resent",
         # Where it tells that the account refuses what is masked, that is said above.
-        lambda record, _: record.resent is not None and record.bound != "account",
+        lambda record, _: (
+            record.resent is not None and record.bound != "account" and record.clearing != "refused"
+        ),
         lambda record: (record.host, record.model, record.resent),
         _say_resent,
     ),

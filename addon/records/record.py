@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from addon.accounts import Verdict
-from addon.stages import Group, Interruption, Resent
+from addon.stages import Clearing, Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
 from masking.prices import Source
@@ -80,6 +80,9 @@ def _read_reasons(row: object) -> object:
     runs = _OLD_RUN.findall(row)
     return tuple((int(count or 1), _OLD_LETTERS.get(letter, letter)) for count, letter in runs)
 
+
+REPLACED = ("masked", "redacted", "reduced", "dropped")
+"""The fields that count tool results of which the model does not get the text."""
 
 Bound = OnHistoryEdit | Literal["account"]
 """What the provider does once a text before reasoning has changed.
@@ -189,6 +192,17 @@ class RequestRecord(BaseModel):
     tried: Annotated[
         bool | None, means("Whether the request was masked to find that out; null if not.")
     ] = None
+    clearing: Annotated[
+        Clearing | None,
+        means(
+            "Whether the provider was `asked` to clear older results itself; `refused` if it "
+            "refused that request, and the record is of the one without; `possible` if it could "
+            "have been asked, and was not, to clear results that stay for reasoning."
+        ),
+    ] = None
+    clearing_keep: Annotated[
+        Count | None, means("Of how many of the last tool uses it was asked to keep the results.")
+    ] = None
     cache_read_ratio: Annotated[
         Amount,
         means("The cache-read price used for the boundary; 1 is an uncached token."),
@@ -238,10 +252,18 @@ class RequestRecord(BaseModel):
             "`thinking_dropped`."
         ),
     ] = None
+    cleared_tool_uses: Annotated[
+        Count | None, means("Tool uses whose results the provider says that it cleared.")
+    ] = None
+    cleared_tokens: Annotated[
+        Count | None, means("What that took out of the prompt, as it counted.", "tokens")
+    ] = None
     messages: Annotated[Count | None, means("Messages.")] = None
     tool_turns: Annotated[Count | None, means("Tool turns.")] = None
     tool_results: Annotated[Count | None, means("Tool results.")] = None
-    masked: Annotated[Count | None, means("Tool results that the window masked.")] = None
+    masked: Annotated[
+        Count | None, means("Tool results that the window masked, or the provider cleared.")
+    ] = None
     masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
     redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
     reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None

@@ -39,7 +39,7 @@ from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, load_o200k_base
-from masking.wire import count_transformations, read_usage
+from masking.wire import count_transformations, read_cleared, read_usage
 
 logger = logging.getLogger("observation_masking")
 
@@ -166,14 +166,16 @@ class Recorder:
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
-            usage, transformations = None, {}
+            usage, transformations, cleared = None, {}, None
             try:
                 if answer and (body := read_answer(answer)):
                     usage, transformations = read_usage(body), count_transformations(body)
+                    if answered.rewritten.clearing == "asked":
+                        cleared = read_cleared(body)
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
             conversation_id = whole.conversation_id if whole else None
-            complete = answered.complete(measured, conversation_id, usage, transformations)
+            complete = answered.complete(measured, conversation_id, usage, transformations, cleared)
             learn(complete)
             record = make_record(complete, self._ledgers.enter(complete))
             for sink in self.sinks:

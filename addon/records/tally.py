@@ -281,6 +281,10 @@ class Tally:
     summaries: requests for a summary that were left whole.
     rereads: calls that repeat one whose result was masked.
     bound: requests that kept results for bound reasoning, by what the provider would do.
+    clearable: those of them whose provider could be asked to clear these results.
+    clearings: requests whose provider was asked to clear, by what came of it: `cleared`,
+        `nothing cleared`, `refused`, or `asked` where it said nothing.
+    cleared_tokens: what it says that it cleared of them.
     tokens_before, tokens_after: of the requests, before and after masking; a request that asks how
         many tokens it has (`purpose` is `count`) sends none to a model.
     uncounted: requests whose tokens were not counted.
@@ -314,6 +318,9 @@ class Tally:
     summaries: int = 0
     rereads: int = 0
     bound: Counter[Bound] = field(default_factory=Counter)
+    clearable: int = 0
+    clearings: Counter[str] = field(default_factory=Counter)
+    cleared_tokens: int = 0
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
@@ -418,6 +425,12 @@ class Tally:
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
         if record.bound is not None and (record.kept or {}).get("bound"):
             self.bound[record.bound] += 1
+            self.clearable += record.clearing == "possible"
+        if record.clearing in ("asked", "refused"):
+            uses = record.cleared_tool_uses
+            told = "asked" if uses is None else "cleared" if uses else "nothing cleared"
+            self.clearings[told if record.clearing == "asked" else "refused"] += 1
+            self.cleared_tokens += record.cleared_tokens or 0
         self.redaction.add(record)
         if record.reduction_stage is not None:
             self.reductions[record.reduction_stage] += 1

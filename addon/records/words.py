@@ -231,7 +231,8 @@ def _render_outcome(record: RequestRecord) -> str:
 
 
 def _render_changes(record: RequestRecord) -> Iterator[str]:
-    yield f"masked {record.masked} of {record.tool_results} tool results"
+    masked = "had the provider clear" if record.clearing == "asked" else "masked"
+    yield f"{masked} {record.masked} of {record.tool_results} tool results"
     if (record.kept or {}).get("summary"):
         yield "left whole for a summary"
     if record.masked_images:
@@ -340,6 +341,7 @@ def _list_sums(tally: Tally, unmasked: "WhyUnmasked | None") -> Iterator[str]:
             yield str(unmasked or why_nothing_masked(tally))
         if tally.summaries:
             yield count_summaries(tally.summaries)
+    yield from list_clearings(tally)
     if tally.dry_run is not None:
         some = "" if tally.dry_run.count == tally.count else f"{tally.dry_run.count:,} "
         yield f"{some}only observed: {render_observed(tally.dry_run)}"
@@ -451,6 +453,17 @@ def render_resent(tally: Tally) -> str:
     return f"{count_requests(count)} sent again whole after a 400 ({accepted:,} accepted)"
 
 
+def list_clearings(tally: Tally) -> Iterator[str]:
+    """Yield how many requests asked their provider to clear, and what came of that."""
+    counts = tally.clearings
+    if counts:
+        asked = count_requests(counts.total())
+        yield f"{asked} asked the provider to clear; {tally.cleared_tokens:,} tokens cleared in all"
+    for name in ("nothing cleared", "refused"):
+        if counts[name]:
+            yield f"{count_requests(counts[name])}: {name}"
+
+
 _MOST_NAMED = 3
 """The conversations that `list_outgrown` names."""
 
@@ -513,6 +526,13 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
 }
 """By what the provider does with reasoning once a text before it has changed."""
 
+_ASKS_TO_CLEAR = {"schema1.provider_clearing": True}
+CLEARABLE: Mapping[Bound, WhyUnmasked] = {
+    bound: BOUND[bound]._replace(setting=Advice().set(_ASKS_TO_CLEAR))
+    for bound in ("refuses", "account")
+}
+"""The same where the provider could be asked to clear older results itself."""
+
 _HOLDS = "the provider holds the history of the agent's WebSocket"
 _SENDS_TO_HTTP = {"websocket.mode": "auto"}
 
@@ -530,6 +550,7 @@ _ERRORS = WhyUnmasked("the older tool results look like errors", Advice().set(_M
 
 CHANGES: Mapping[WhyUnmasked, Mapping[str, object]] = {
     BOUND["drops"]: _DROPS,
+    **dict.fromkeys(CLEARABLE.values(), _ASKS_TO_CLEAR),
     PASSED["pass"]: _SENDS_TO_HTTP,
     _ERRORS: _MASKS_ERRORS,
 }
@@ -543,7 +564,7 @@ def why_nothing_masked(tally: Tally) -> WhyUnmasked:
         return explain_passed(tally, max(known, key=passed.__getitem__))
     if tally.bound:
         ((binding, _),) = tally.bound.most_common(1)
-        return BOUND[binding]
+        return (CLEARABLE if tally.clearable else BOUND).get(binding, BOUND[binding])
     if tally.requests["observed"] == tally.count:
         return WhyUnmasked("masking is only observed")
     if tally.requests["off"] == tally.count:
@@ -646,6 +667,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield render_outgrown(tally)
     if tally.resent:
         yield render_resent(tally)
+    yield from list_clearings(tally)
     if tally.passed_through:
         passed = ", ".join(f"{count} {why}" for why, count in tally.passed_through.most_common())
         yield f"passed through: {passed}"

@@ -286,11 +286,17 @@ class Counts:
 
 
 def update_counts(
-    last: Counts | None, prompt: Prompt, counted: int | None, *, is_masked: bool
+    last: Counts | None,
+    prompt: Prompt,
+    counted: int | None,
+    *,
+    is_masked: bool,
+    removed: int | None = None,
 ) -> Counts:
     """Return the counts of a conversation at its next request; `last` is None at the first.
 
-    `counted` are the tokens of the prompt that was sent, if the provider reported them.
+    counted: the tokens of the prompt that was sent, if the provider reported them.
+    removed: those that masking took out of it, if the provider did that, and reported it.
     """
     if last is not None and last.is_masked != is_masked:
         last = None
@@ -322,9 +328,11 @@ def update_counts(
     # What masking removes. Texts are off the line by chance, each for itself, so much of that
     # cancels out. The line itself may be off for all of them. So may placeholders be, all in one
     # direction, because they are alike.
-    rate, removed = now.rate, abs(before - after)
-    texts = sqrt(squares) * rate.spread + removed * rate.doubt
-    texts = min(texts, removed * max(rate.spread, rate.doubt))
+    if removed is not None:
+        return replace(now, difference=Estimate(removed))
+    rate, ours_removed = now.rate, abs(before - after)
+    texts = sqrt(squares) * rate.spread + ours_removed * rate.doubt
+    texts = min(texts, ours_removed * max(rate.spread, rate.doubt))
     error = rate.value * (texts + left * DEFAULT_SPREAD)
     return replace(now, difference=Estimate((before - after) * rate.value, error))
 

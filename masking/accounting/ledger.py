@@ -62,6 +62,7 @@ class Sent:
     masked: the places of the tool results that were masked, counted from 0.
     is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
     left_whole: whether it was sent unmasked for once; the conversation goes on as it was before.
+    removed: the tokens that masking took out of the prompt, where the provider says so.
     """
 
     seed: bytes
@@ -71,6 +72,7 @@ class Sent:
     when: datetime
     is_masked: bool
     left_whole: bool = False
+    removed: int | None = None
 
 
 @dataclass(slots=True)
@@ -223,7 +225,11 @@ class Ledger:
         # What it cost.
         usage = (sent.usage or Usage()).without_slips()
         conversation.counts = update_counts(
-            conversation.counts, prompt, usage.prompt, is_masked=sent.is_masked
+            conversation.counts,
+            prompt,
+            usage.prompt,
+            is_masked=sent.is_masked,
+            removed=sent.removed,
         )
         cost = bill_request(
             _send(self._cache_before, prompt.before, sent, pricing),

@@ -24,7 +24,7 @@ from masking.conversation import (
     ParsedElement,
 )
 from masking.history import UNSTABLE_TAIL, Copyable, Fold
-from masking.model import REASONS, Decision, Element, Reason, Speaker
+from masking.model import MASKS, REASONS, Decision, Element, Reason, Speaker
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, count_tools
@@ -546,7 +546,7 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
         messages=len(rewrite.conversation.items),
         tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
-        masked=reasons.pop("masked", 0),
+        masked=sum(reasons.pop(reason, 0) for reason in MASKS),
         masked_images=len(replaced) - len(texts),
         redacted=reasons.pop("redacted", 0),
         reduced=reasons.pop("reduced", 0),

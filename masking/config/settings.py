@@ -250,6 +250,18 @@ class Schema1Table:
         'days. This needs the memory. `"drop"` also masks them where the provider then drops '
         "that reasoning without a word (OpenAI).",
     )
+    provider_clearing: StrictBool = Field(
+        default=False,
+        description="At models that bind their reasoning to results, where a masked one would be "
+        "refused, have the provider clear old results itself (Anthropic's context editing, a "
+        "beta). The request then asks for that, by one more edit in `context_management` and one "
+        "name in the header `anthropic-beta`; all else goes out as the agent wrote it. The "
+        "provider clears every result before the boundary, errors and short ones too, but those "
+        "of `keep_tools`, and has words of its own for them. Only through mitmdump, with the "
+        "memory. With it no account is tried as `bound_reasoning` says, but one that is known to "
+        "take masked texts gets them. A request that asks and is refused is sent again without "
+        "asking; if that is taken, so is what follows in its conversation.",
+    )
     min_chars: StrictInt = Field(
         default=0,
         description="Leave results alone that are shorter than this many characters.",

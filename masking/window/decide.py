@@ -282,7 +282,7 @@ def decide(
     if fresh:
         ids = tuple(map(context.identify, fresh))
         move = Move(context.anchor, position, ids, words)
-        past = replace(past, moves=_add_move(past.moves, move, slides=prices.slides))
+        past = replace(past, moves=add_move(past.moves, move, slides=prices.slides))
     past = replace(past, last=context.anchor, sent=context.now)
     if limits.keeps_reasoning:
         return WindowDecisions(_name_bound(decisions, last_bound), past)
@@ -633,7 +633,7 @@ def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decisio
     )
 
 
-def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
+def add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
     """Add a move. A sliding window moves at every turn, so its oldest moves are joined."""
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):

@@ -28,10 +28,12 @@ from masking.wire.parts import (
 )
 from masking.wire.responses import HELD_BY_RESPONSE, RESPONSES
 from masking.wire.usage import (
+    Cleared,
     Usage,
     count_transformations,
     find_usage,
     is_plausible,
+    read_cleared,
     read_usage,
 )
 
@@ -48,6 +50,7 @@ __all__ = [
     "RESPONSES",
     "SIGNED",
     "Charge",
+    "Cleared",
     "HeadSize",
     "Marks",
     "Match",
@@ -66,6 +69,7 @@ __all__ = [
     "follow",
     "is_marked",
     "is_plausible",
+    "read_cleared",
     "read_usage",
 ]
 

@@ -197,6 +197,23 @@ def never(*_: object) -> bool:
     return False
 
 
+class ClearingFormat(NamedTuple):
+    """How a request of a format asks its provider to clear old tool results itself.
+
+    find_obstacle: returns why a request cannot ask for that, by its document and its path; None if
+        it can.
+    edits_path: the list of what is asked for; what leads there may be missing.
+    write_edit: returns what is added to it, by how many tool uses keep their results and which
+        tools keep all of theirs.
+    beta: what the header `anthropic-beta` must name.
+    """
+
+    find_obstacle: Callable[[Document, str], str | None]
+    edits_path: Path
+    write_edit: Callable[[int, Sequence[str]], Mapping[str, object]]
+    beta: str
+
+
 class WireFormat(NamedTuple):
     """How a wire format is read: data, and functions of one element. All strategies use the same.
 
@@ -230,6 +247,7 @@ class WireFormat(NamedTuple):
     forbids_tools: whether a body says that no tool may be called.
     compacts: whether a request asks for its history in short, by its document and its path; None
         if there is no such request.
+    clearing: how a request asks its provider to clear old results; None if there is no such way.
     """
 
     name: str
@@ -253,6 +271,7 @@ class WireFormat(NamedTuple):
     role_order: RoleOrder = "any"
     forbids_tools: Callable[[Document], bool] = chooses_no_tool
     compacts: Callable[[Document, str], bool] | None = None
+    clearing: ClearingFormat | None = None
 
     def measure_element(self, element: object) -> ElementSize:
         """Return the size of an element in estimated tokens, for the rule."""

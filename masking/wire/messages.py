@@ -16,6 +16,7 @@ from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
     Charge,
+    ClearingFormat,
     Document,
     HeadSize,
     Marks,
@@ -332,6 +333,57 @@ def _unmark_result(block: object) -> object:
     return {**block, "content": unmark_parts(block["content"])}
 
 
+# Clearing by the provider (https://platform.claude.com/docs/en/build-with-claude/context-editing).
+
+_EDITS_PATH = ("context_management", "edits")
+
+_ASKS_BY_HEADER = re.compile(r"/v1/messages(?:/count_tokens)?$")
+"""Bedrock and Vertex name betas in the body, where nothing is to change."""
+
+_RUN_BY_CLIENTS = re.compile(r"(?:custom$|bash_|text_editor_|computer_|memory_)")
+"""The types of tools whose results the client sends; the others run at the vendor's."""
+
+_RUN_BY_VENDOR = ("server_tool_use", "mcp_tool_use")
+
+
+def find_clearing_obstacle(document: Document, path: str) -> str | None:
+    """Return why a request cannot ask for the provider's clearing; None if it can.
+
+    A request that asks for it itself has an obstacle already.
+    """
+    if not _ASKS_BY_HEADER.search(path):
+        return "betas are named in the body"
+    managed = document.get(_EDITS_PATH[0])
+    edits = managed.get(_EDITS_PATH[1]) if isinstance(managed, dict) else None
+    if not isinstance(managed, dict | None) or not isinstance(edits, list | None):
+        return "context_management is none that is known"
+    types = (tool.get("type", "custom") for tool in objects(document.get("tools")))
+    has_tools = not all(isinstance(each, str) and _RUN_BY_CLIENTS.match(each) for each in types)
+    blocks = (
+        block
+        for message in objects(document.get("messages"))
+        if message.get("role") == "assistant"
+        for block in objects(message.get("content"))
+    )
+    if (
+        has_tools
+        or document.get("mcp_servers")
+        or any(block.get("type") in _RUN_BY_VENDOR for block in blocks)
+    ):
+        return "tools run at the vendor's"
+    return None
+
+
+def write_clearing_edit(keep: int, excluded: Sequence[str]) -> Mapping[str, object]:
+    """Return the edit that clears the results of all tool uses but the last ones."""
+    edit = {
+        "type": "clear_tool_uses_20250919",
+        "trigger": {"type": "tool_uses", "value": 1},
+        "keep": {"type": "tool_uses", "value": keep},
+    }
+    return {**edit, "exclude_tools": [*excluded]} if excluded else edit
+
+
 _BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
 
 MESSAGES = WireFormat(
@@ -356,4 +408,10 @@ MESSAGES = WireFormat(
     unmark=unmark_message,
     is_needed_in_envelope=is_needed_in_envelope,
     role_order="user first",  # neighbors of one role are joined
+    clearing=ClearingFormat(
+        find_clearing_obstacle,
+        _EDITS_PATH,
+        write_clearing_edit,
+        beta="context-management-2025-06-27",
+    ),
 )

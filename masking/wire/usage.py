@@ -14,7 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
@@ -215,6 +215,53 @@ def count_transformations(body: bytes) -> dict[str, int]:
             # The start and the end of a stream may list the same.
             counted |= Counter(kind for kind in kinds if isinstance(kind, str))
     return dict(counted)
+
+
+class Cleared(NamedTuple):
+    """What a provider says that it cleared: the results of so many tool uses, so many tokens."""
+
+    tool_uses: int
+    tokens: int
+
+
+_APPLIED = "applied_edits"
+_SAYS_CLEARED = (_APPLIED.encode(), b"message_stop")
+
+
+def read_cleared(body: bytes) -> Cleared | None:
+    """Return what a provider says that it cleared of a request that asked for it.
+
+    An answer that is whole and names nothing says that nothing was cleared; None if it is not whole
+    and says nothing. The body is as that of `read_usage`; in a stream, the last word holds
+    (Anthropic's documentation, `build-with-claude/context-editing`).
+    """
+    found, is_whole = None, False
+    chunks = (chunk for chunk in _split(body, _SAYS_CLEARED) if _MAY_SAY_CLEARED.search(chunk))
+    for payload in itertools.chain.from_iterable(map(_decode, chunks)):
+        if not isinstance(payload, dict):
+            continue
+        is_whole |= payload.get("type") == "message_stop" or bool(payload.get("stop_reason"))
+        edits = _at(payload, ("context_management", _APPLIED))
+        if isinstance(edits, list):
+            cleared = [
+                edit
+                for edit in edits
+                if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses")
+            ]
+            counts = (
+                sum(count for edit in cleared if is_plausible(count := _count(edit, name)))
+                for name in ("cleared_tool_uses", "cleared_input_tokens")
+            )
+            found = Cleared(*counts)
+    return found or (Cleared(0, 0) if is_whole else None)
+
+
+_MAY_SAY_CLEARED = re.compile(rb"applied_edits|message_stop|stop_reason")
+
+
+def _count(edit: Mapping[str, object], name: str) -> int | None:
+    count = edit.get(name)
+    return count if isinstance(count, int) else None
 
 
 def find_usage(payload: object) -> Usage | None:

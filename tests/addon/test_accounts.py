@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from addon.accounts import FILE, REFUSAL_HOLDS, TRIED_HOST, Account, Accounts
 from addon.config import ConfigFile
 from addon.engine import Engine
-from addon.request import HeaderFields, find_wire_format
+from addon.request import HeaderFields, PlainMessage, find_wire_format
 from tests.addon.test_engine import Carrier, Request
-from tests.provider.messages import check, sign
+from tests.provider.messages import CLEARING_BETA, check, edit, sign
 from tests.provider.script import Received
 
 DAY = timedelta(days=1).total_seconds()
@@ -191,29 +191,37 @@ CONFIG = """
 [observation_masking.schema1]
 window_turns = 2
 cache_pricing = {prices}
-bound_reasoning = "{setting}"
+bound_reasoning = "{bound_reasoning}"
+provider_clearing = {clears}
 """
 OUTPUT = "a line of output, and nothing went wrong\n" * 40
 
 
 class Session:
-    """An agent on one account, the engine, and a provider with Anthropic's rules."""
+    """An agent on one account, the engine, and a provider with Anthropic's rules.
 
-    def __init__(self, folder: Path, *, is_old: bool, prices: str) -> None:
+    It may refuse to clear, or clear nothing.
+    """
+
+    def __init__(self, folder: Path, *, is_old: bool, prices: str, clearing: str) -> None:
         self._folder, self._is_old, self._prices = folder, is_old, prices
+        self._clearing = clearing
         self._messages: list[dict[str, Any]] = [{"role": "user", "content": "Repair it."}]
-        self.refused = self.seen = 0
+        self.refused = self.seen = self.refused_to_clear = self.starts = 0
         self.masked: list[frozenset[str]] = []
         self.configure("try")
         self._engine = self._start()
 
     def configure(self, setting: str) -> None:
-        text = CONFIG.format(prices=self._prices, setting=setting)
+        clears, setting = setting == "clear", "try" if setting == "clear" else setting
+        values = {"prices": self._prices, "bound_reasoning": setting}
+        text = CONFIG.format(**values, clears=str(clears).lower())
         (self._folder / "config.toml").write_text(text)
 
     def _start(self) -> Engine:
         engine = Engine()
         engine.use(ConfigFile(self._folder / "config.toml"))
+        self.starts += 1
         return engine
 
     def restart(self) -> None:
@@ -265,7 +273,9 @@ class Session:
         if exchange.may_resend(status, sent) and (second := exchange.begin_second()):
             sent, status = second.body, self._answer(second.body)
             asyncio.run(exchange.end_second(status, carrier))
-        exchange.finish(status)
+        applied = edit(self._receive(sent)).applied
+        answer = {"usage": {"input_tokens": 1}, "context_management": {"applied_edits": applied}}
+        exchange.finish(status, PlainMessage(json.dumps(answer).encode()))
         self.seen += status == 400
         self.masked.append(_find_masked(sent))
         if not step.thinks or status == 400:
@@ -273,10 +283,22 @@ class Session:
         return [{"type": "thinking", "thinking": "Hm.", "signature": sign(json.loads(sent), "Hm.")}]
 
     def _answer(self, sent: bytes) -> int:
-        received = Received(request=json.loads(sent), path="/v1/messages", old_account=self._is_old)
-        refused = check(received)
-        self.refused += refused is not None
+        refused = check(self._receive(sent))
+        if refused and refused.startswith("context_management"):
+            self.refused_to_clear += 1
+        else:
+            self.refused += refused is not None
         return 400 if refused else 200
+
+    def _receive(self, sent: bytes) -> Received:
+        return Received(
+            request=json.loads(sent),
+            path="/v1/messages",
+            headers=(("anthropic-beta", CLEARING_BETA),),
+            old_account=self._is_old,
+            refuses_clearing=self._clearing == "refused",
+            least_cleared=1_000_000 if self._clearing == "in vain" else 0,
+        )
 
 
 def _find_masked(sent: bytes) -> frozenset[str]:
@@ -289,7 +311,7 @@ def _find_masked(sent: bytes) -> frozenset[str]:
 steps = st.builds(
     Step,
     st.booleans(),
-    st.sampled_from([None] * 6 + ["restart", "keep", "try", "drop"]),
+    st.sampled_from([None] * 6 + ["restart", "keep", "try", "drop", "clear"]),
     st.sampled_from([None] * 6 + ["killed"]),
 )
 
@@ -298,17 +320,20 @@ steps = st.builds(
     st.lists(steps, min_size=5, max_size=14),
     st.booleans(),
     st.sampled_from(['"none"', "[0.1, 1.25]"]),
+    st.sampled_from(["applied", "in vain", "refused"]),
 )
 def test_no_agent_sees_a_refusal_whatever_its_account_and_the_proxy_is_killed_amid_a_try(
-    given_steps: list[Step], is_old: bool, prices: str
+    given_steps: list[Step], is_old: bool, prices: str, clearing: str
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", name)
-        session = Session(Path(name), is_old=is_old, prices=prices)
+        session = Session(Path(name), is_old=is_old, prices=prices, clearing=clearing)
         for step in given_steps:
             session.take(step)
         session.close()
     assert 0 == session.seen
     assert session.refused <= (0 if is_old else 1)
+    # A conversation asks no more once that was refused; a restart forgets it.
+    assert session.refused_to_clear <= (session.starts if clearing == "refused" else 0)
     # What was masked in a request that was taken stays so.
     assert [] == [n for n, (one, other) in enumerate(pairwise(session.masked)) if not one <= other]

@@ -98,9 +98,16 @@ PRINTED: dict[str, list[Printed]] = {
         lambda _: render_uncached("true", ADVICE),
         _fix(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
-    "addon.records.advice._say_bound": [
+    "addon.records.advice._explain_bound": [
         lambda _: "".join(
             Warnings().find(record(binding="drops", kept={"bound": 1}), ADVICE)
+        )
+    ],
+    "addon.records.advice._say_bound": [
+        lambda _: "".join(
+            Warnings().find(
+                record(binding="refuses", clearing="possible", kept={"bound": 1}), ADVICE
+            )
         )
     ],
     "addon.records.words": [

@@ -40,6 +40,10 @@ class Carrier:
         return len(self.body)
 
     @property
+    def betas(self) -> tuple[str, ...] | None:
+        return None
+
+    @property
     def wire_body(self) -> bytes | None:
         return self.body
 

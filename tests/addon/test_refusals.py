@@ -1,6 +1,6 @@
 """What is remembered of conversations that a provider refused masked."""
 
-from addon.masker import Refusals
+from addon.masker import Clearings, Refusals
 
 ONE, OTHER = b"one", b"other"
 
@@ -39,3 +39,20 @@ def test_the_longest_unused_is_forgotten() -> None:
         refusals.begin(conversation)
         refusals.settle(conversation, "accepted")
     assert (False, True) == (refusals.goes_unmasked(ONE), refusals.goes_unmasked(OTHER))
+
+
+def test_a_conversation_asks_no_more_once_that_was_refused() -> None:
+    clearings = Clearings()
+    clearings.end(b"a")
+    clearings.note(b"a", 9_000, is_cleared=False)
+    assert [True, False] == [*map(clearings.has_ended, (b"a", b"b"))]
+
+
+def test_a_conversation_asks_no_more_once_it_was_twice_in_vain() -> None:
+    clearings = Clearings()
+    told = [(9_000, False), (9_000, True), (9_000, False), (10, False), (9_000, False)]
+    ended = []
+    for tokens, is_cleared in told:
+        clearings.note(b"a", tokens, is_cleared=is_cleared)
+        ended.append(clearings.has_ended(b"a"))
+    assert [False, False, False, False, True] == ended

@@ -8,6 +8,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.connection import Server
 from mitmproxy.test import taddons, tflow
 
+from addon.proxy.flows import name_beta
 from addon.proxy.resend import SecondTry
 
 
@@ -77,3 +78,44 @@ def test_a_fault_of_mitmproxy_ends_it(caplog: pytest.LogCaptureFixture) -> None:
 
     assert asyncio.run(send_without_options()) is None
     assert "mitmproxy has crashed" in caplog.text
+
+
+@pytest.mark.parametrize("betas", [("one", "two"), ()])
+def test_it_goes_out_with_the_betas_that_the_client_has_named(betas: tuple[str, ...]) -> None:
+    async def receive() -> bytes:
+        received = asyncio.Queue[bytes]()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            received.put_nowait(await reader.readuntil(b"own bytes"))
+            writer.write(HEAD + b"Yes.")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        flow = make_flow(server.sockets[0].getsockname()[1])
+        flow.request.headers["anthropic-beta"] = "one,ours"
+        with taddons.context(Proxyserver()) as context:
+            await SecondTry(flow, b"own bytes", context.options, betas).send()
+        server.close()
+        return await received.get()
+
+    head, body = asyncio.run(receive()).split(b"\r\n\r\n")
+    named = [line for line in head.split(b"\r\n") if line.startswith(b"anthropic-beta")]
+    assert [f"anthropic-beta: {beta}".encode() for beta in betas] == named
+    assert b"content-length: 9" in head.split(b"\r\n")
+    assert b"own bytes" == body
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param([], ["new"], id="none"),
+        pytest.param(["a,b"], ["a,b,new"], id="some"),
+        pytest.param(["a", "b"], ["a", "b,new"], id="in two fields"),
+        pytest.param(["a, new ,b"], ["a, new ,b"], id="it is there"),
+        pytest.param([""], ["new"], id="an empty one"),
+    ],
+)
+def test_a_beta_is_named_once(before: list[str], after: list[str]) -> None:
+    headers = http.Headers([(b"Anthropic-Beta", value.encode()) for value in before])
+    name_beta(headers, "new")
+    assert after == headers.get_all("anthropic-beta")

@@ -18,10 +18,10 @@ from addon.commands.demo import (
 )
 from addon.commands.main import main
 from addon.places import shipped
+from addon.records.record import REPLACED
 from addon.records.words import INPUT_TOKENS
 from addon.replay.replay import ReplaySettings, replay
 from masking.accounting import Bill, Cost
-from masking.model import CHANGES
 from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
@@ -94,7 +94,7 @@ def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
     expected = read_golden(recording, recording.with_suffix(f".{strategy}.toml"))
     assert main(["demo", strategy]) == 0
     shown = capsys.readouterr().out
-    assert [f"{sum(each[name] for name in CHANGES)}" for each in expected] == [
+    assert [f"{sum(each[name] for name in REPLACED)}" for each in expected] == [
         row[1] for row in demo_rows(shown)
     ]
     uncounted = tuple(replace(each, usage=None) for each in read_chat(recording).kept)

@@ -268,6 +268,20 @@ def test_the_page_tells_what_the_requests_came_to(
             id="a request that was sent again",
         ),
         pytest.param(
+            [
+                REQUEST | {"clearing": "asked", "cleared_tool_uses": 9, "cleared_tokens": 8_000},
+                REQUEST | {"clearing": "asked", "cleared_tool_uses": 0},
+                REQUEST | {"clearing": "refused"},
+            ],
+            "Cleared",
+            [
+                "3 requests asked the provider to clear; 8,000 tokens cleared in all",
+                "1 request: nothing cleared",
+                "1 request: refused",
+            ],
+            id="what the provider cleared",
+        ),
+        pytest.param(
             [REQUEST, REQUEST | {"passed_through": "streamed past the addon"}],
             "Passed untouched",
             ["1 request: streamed past the addon"],

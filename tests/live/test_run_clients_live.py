@@ -49,6 +49,7 @@ class Case(NamedTuple):
 
 LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
 MASKED = (" requests; input ", ", without masking ", "; obsmask page shows each request")
+CLEARED = " requests asked the provider to clear; "
 CASES = (
     Case("mini-swe-agent", (), MASKED),
     Case("mini-swe-agent", ("--observe",), ("; only observed: input ", ", with masking ")),
@@ -66,6 +67,7 @@ CASES = (
     ),
     Case("claude-code-bound-old", (), (*MASKED, LEADS)),
     Case("claude-code-bound", (), (LEADS,), refusals=1),
+    Case("claude-code-bound", ("--provider-clearing",), (*MASKED, LEADS, CLEARED)),
     Case("codex", (), MASKED),
     Case("codex", (CHANGES,), MASKED),
     Case(

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.wire.usage import Usage, count_transformations, find_usage, read_usage
+from masking.wire.usage import (
+    Cleared,
+    Usage,
+    count_transformations,
+    find_usage,
+    read_cleared,
+    read_usage,
+)
 
 OPENAI = {
     "prompt_tokens": 2006,
@@ -458,3 +465,45 @@ def stream_of(*events: object) -> bytes:
 )
 def test_what_a_provider_changed_is_counted_by_kind(body: bytes, expected: dict[str, int]) -> None:
     assert expected == count_transformations(body)
+
+
+CLEARED = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 50}
+THOUGHT = {"type": "clear_thinking_20251015", "cleared_thinking_turns": 3}
+
+
+def managed(*edits: object) -> dict[str, object]:
+    return {"context_management": {"applied_edits": [*edits]}}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(json.dumps(managed(THOUGHT, CLEARED)).encode(), Cleared(8, 50), id="a body"),
+        pytest.param(
+            stream_of(managed(), managed(CLEARED)),
+            Cleared(8, 50),
+            id="a stream, whose last word holds",
+        ),
+        pytest.param(json.dumps(managed()).encode(), Cleared(0, 0), id="nothing was done"),
+        pytest.param(json.dumps(managed(THOUGHT, 7)).encode(), Cleared(0, 0), id="something else"),
+        pytest.param(
+            json.dumps(managed(CLEARED | {"cleared_tool_uses": "8"})).encode(),
+            Cleared(0, 50),
+            id="a number that is none",
+        ),
+        pytest.param(b'{"context_management": {"applied_edits": 1}}', None, id="no list"),
+        pytest.param(b'{"usage": {}}', None, id="nothing is said"),
+        pytest.param(b'[{"stop_reason": "end_turn"}, 7]', Cleared(0, 0), id="a list"),
+        pytest.param(b'{"stop_reason": "end_turn", "usage": {}}', Cleared(0, 0), id="a whole body"),
+        pytest.param(
+            stream_of(FIRST, {"type": "message_stop"}), Cleared(0, 0), id="a whole stream"
+        ),
+        pytest.param(
+            stream_of(FIRST, {"type": "error", "error": {"message": "message_stop"}}),
+            None,
+            id="a stream that broke off",
+        ),
+    ],
+)
+def test_what_a_provider_has_cleared(body: bytes, expected: Cleared | None) -> None:
+    assert expected == read_cleared(body)

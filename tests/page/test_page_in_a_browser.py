@@ -208,6 +208,17 @@ def test_what_was_only_observed_or_sent_once_more_is_told(page: "Page", server: 
     see(page, "one", "failed: 529")
 
 
+def test_what_the_provider_cleared_is_told(page: "Page", server: PageServer) -> None:
+    asked = {"clearing": "asked", "cleared_tool_uses": 4, "cleared_tokens": 900, "masked": 4}
+    for fields in (asked, {"clearing": "refused", "resent": "accepted"}):
+        server.add(record(**{**next(session(1)), **fields}))
+    page.goto(server.url)
+    see(page, "notes", "2 requests asked the provider to clear; 900 tokens cleared in all")
+    page.get_by_text("Every request, as a table").click()
+    see(page, "one", "results cleared by the provider")
+    see(page, "one", "refused to clear, and sent without asking: accepted")
+
+
 def test_the_keyboard_alone_leads_through_it(page: "Page", server: PageServer) -> None:
     for name in ("a", "b"):
         for fields in session(6, conversation_id=name):

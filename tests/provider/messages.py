@@ -226,7 +226,7 @@ def streams(received: Received) -> bool:
 def message(received: Received, reply: Reply, usage: JsonDict) -> JsonDict:
     """Return the body of an answer that is not streamed."""
     head = _head(received) | {"content": _blocks(received, reply), "usage": usage}
-    return head | {"stop_reason": _stop(reply)}
+    return head | {"stop_reason": _stop(reply)} | _tell_applied(received)
 
 
 def events(received: Received, reply: Reply, usage: JsonDict) -> Iterator[bytes]:
@@ -243,7 +243,8 @@ def events(received: Received, reply: Reply, usage: JsonDict) -> Iterator[bytes]
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
     delta = {"stop_reason": _stop(reply), "stop_sequence": None}
-    yield _event("message_delta", delta=delta, usage={"output_tokens": usage["output_tokens"]})
+    spent = {"output_tokens": usage["output_tokens"]}
+    yield _event("message_delta", delta=delta, usage=spent, **_tell_applied(received))
     yield _event("message_stop")
 
 
@@ -318,6 +319,90 @@ def _stop(reply: Reply) -> str:
     return "tool_use" if reply.calls else "end_turn"
 
 
+# Clearing old tool results (`build-with-claude/context-editing`).
+#
+# The request is edited before the model reads it, anew each time: nothing is remembered. What was
+# sent stays what signatures vouch for. How excluded tools count in `keep` is written nowhere; here
+# they count. Nor is it written which text takes a result's place.
+
+CLEARING_BETA = "context-management-2025-06-27"
+
+_CLEARS, _CLEARS_THINKING = "clear_tool_uses_20250919", "clear_thinking_20251015"
+_CLEARED = "[Old tool result content cleared]"
+_CLEARING_FIELDS: dict[str, frozenset[str]] = {
+    _CLEARS: frozenset(
+        (
+            *("type", "trigger", "keep", "clear_at_least", "exclude_tools"),
+            "clear_tool_inputs",
+        )
+    ),
+    _CLEARS_THINKING: frozenset(("type", "keep")),
+}
+_TRIGGER, _KEEP = {"type": "input_tokens", "value": 100_000}, {"type": "tool_uses", "value": 3}
+
+
+class Edited(NamedTuple):
+    """A request as the model reads it, and what was done to it; None if it asks for nothing."""
+
+    request: JsonDict
+    applied: list[JsonDict] | None = None
+
+
+def edit(received: Received) -> Edited:
+    """Return a request as its own edits leave it, unless they clear too little for the vendor."""
+    request = received.request
+    managed = request.get("context_management")
+    if not managed:
+        return Edited(request)
+    wanted = next((each for each in managed.get("edits") or () if each["type"] == _CLEARS), None)
+    if wanted is None:
+        return Edited(request, [])
+    uses = [
+        block
+        for message in request["messages"]
+        for block in list_content(message.get("content"))
+        if block.get("type") == "tool_use"
+    ]
+    trigger, keep = wanted.get("trigger", _TRIGGER), wanted.get("keep", _KEEP)["value"]
+    before = _count(request)
+    reached = len(uses) if trigger["type"] == "tool_uses" else before
+    spared = wanted.get("exclude_tools") or ()
+    old = uses[: max(0, len(uses) - keep)]
+    cleared = {each["id"] for each in old if each["name"] not in spared}
+    messages = [_clear(message, cleared) for message in request["messages"]]
+    edited = {**request, "messages": messages}
+    tokens = before - _count(edited)
+    least = max(received.least_cleared, wanted.get("clear_at_least", {}).get("value", 0))
+    if reached <= trigger["value"] or not cleared or tokens < least:
+        return Edited(request, [])
+    counts = {"cleared_tool_uses": len(cleared), "cleared_input_tokens": tokens}
+    return Edited(edited, [{"type": _CLEARS, **counts}])
+
+
+def _clear(message: JsonDict, cleared: set[str]) -> JsonDict:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    return message | {
+        "content": [
+            block | {"content": _CLEARED}
+            if block.get("type") == "tool_result" and block.get("tool_use_id") in cleared
+            else block
+            for block in content
+        ]
+    }
+
+
+def _count(request: JsonDict) -> int:
+    *_, tokens = (0, *(each.tokens for each in _read_prefixes(request, str)))
+    return tokens
+
+
+def _tell_applied(received: Received) -> JsonDict:
+    applied = edit(received).applied
+    return {} if applied is None else {"context_management": {"applied_edits": applied}}
+
+
 # The prompt cache and the usage of Messages, as Anthropic documents them.
 #
 # A prompt is cached where `cache_control` stands and nowhere else. Each mark looks for an entry of
@@ -353,8 +438,9 @@ class PromptCache:
 
     def usage(self, received: Received, reply: Reply) -> JsonDict:
         """Return the usage of a request, and remember its prompt up to each of its marks."""
-        prefixes = list(_read_prefixes(received.request, self._spell))
-        marks = _find_marks(received.request, prefixes)
+        request = edit(received).request
+        prefixes = list(_read_prefixes(request, self._spell))
+        marks = _find_marks(request, prefixes)
         read = max((self._find_entry(prefixes, place) for place in marks), default=0)
         written = {"5m": 0, "1h": 0}
         done = read
@@ -385,8 +471,12 @@ class PromptCache:
 
 def count_tokens(received: Received) -> JsonDict:
     """Return the answer to a count of tokens."""
-    *_, tokens = (0, *(each.tokens for each in _read_prefixes(received.request, str)))
-    return {"input_tokens": tokens}
+    edited = edit(received)
+    answer: JsonDict = {"input_tokens": _count(edited.request)}
+    if edited.applied is not None:
+        before = {"original_input_tokens": _count(received.request)}
+        answer["context_management"] = before
+    return answer
 
 
 def _read_prefixes(request: JsonDict, spell: Spell) -> Iterator[_Prefix]:
@@ -458,6 +548,30 @@ def _check_fields(received: Received) -> Iterator[str]:
     betas = received.header("anthropic-beta"), *(request.get("anthropic_beta") or ())
     if bound and not any(BINDING_BETA in beta for beta in betas):
         yield "thinking.block_binding: Extra inputs are not permitted"
+
+
+def _check_edits(received: Received) -> Iterator[str]:
+    managed = received.request.get("context_management")
+    if not managed:
+        return
+    betas = received.header("anthropic-beta"), *(received.request.get("anthropic_beta") or ())
+    if not any(CLEARING_BETA in beta for beta in betas):
+        yield "context_management: Extra inputs are not permitted"
+    kinds = [each.get("type") for each in managed.get("edits") or ()]
+    for place, each in enumerate(managed.get("edits") or ()):
+        where = f"context_management.edits.{place}"
+        known = _CLEARING_FIELDS.get(each.get("type"))
+        if known is None:
+            yield f"{where}: Input tag {each.get('type')!r} does not match any of the expected tags"
+            continue
+        for name in each.keys() - known:
+            yield f"{where}.{name}: Extra inputs are not permitted"
+    if _CLEARS_THINKING in kinds[1:]:
+        yield f"context_management.edits: `{_CLEARS_THINKING}` must be the first edit"
+    if len(kinds) != len({*kinds}):
+        yield "context_management.edits: each strategy may be given once"
+    if received.refuses_clearing and _CLEARS in kinds:
+        yield "context_management: not available to this account"
 
 
 def _check_roles(received: Received) -> Iterator[str]:
@@ -578,6 +692,6 @@ def _check_thinking(received: Received) -> Iterator[str]:
 
 
 _RULES: tuple[Callable[[Received], Iterator[str]], ...] = (
-    *(_check_fields, _check_roles, _check_texts, _check_results),
+    *(_check_fields, _check_edits, _check_roles, _check_texts, _check_results),
     *(_check_pairs, _check_marks, _check_thinking),
 )

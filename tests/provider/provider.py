@@ -61,8 +61,9 @@ class Provider:
 
     `requests` holds each request to a model that could be decoded, in order of arrival, and
     `refusals` what was said of those that were refused; `answers` holds the body of each answer
-    over HTTP, as far as it was sent; `ca` is the authority's PEM file. Raises OSError on entering
-    the block if there is no free port.
+    over HTTP, as far as it was sent; `ca` is the authority's PEM file. `least_cleared` and
+    `refuses_clearing` are the vendor's, as in `Received`, and may be set at any time. Raises
+    OSError on entering the block if there is no free port.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Provider:
         self._tls = make_tls_context(tls_folder, NAMES) if tls_folder else None
         self._script, self._strict, self._websockets = script, strict, websockets
         self._is_old = is_old
+        self.least_cleared, self.refuses_clearing = 0, False
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
@@ -120,7 +122,12 @@ class Provider:
 
     def welcome(self, received: Received) -> Received:
         """Return a request with what the vendor knows of its account."""
-        return replace(received, old_account=self._is_old(received))
+        return replace(
+            received,
+            old_account=self._is_old(received),
+            least_cleared=self.least_cleared,
+            refuses_clearing=self.refuses_clearing,
+        )
 
     def reply(self, received: Received) -> tuple[Reply, JsonDict]:
         """Return what the script answers, and the usage to report."""

@@ -31,6 +31,8 @@ class Received:
     said: what the model said so far, in order.
     offers_tools: whether the model may call any; a request for a title or a summary has none.
     old_account: whether it comes from an account that the vendor spares what is new.
+    least_cleared: the tokens below which the vendor clears nothing, though it is asked to.
+    refuses_clearing: whether the vendor refuses a request that asks it to clear.
     """
 
     request: JsonDict
@@ -42,6 +44,8 @@ class Received:
     said: tuple[Said, ...] = ()
     offers_tools: bool = False
     old_account: bool = False
+    least_cleared: int = 0
+    refuses_clearing: bool = False
 
     def header(self, name: str) -> str:
         """Return what the headers of that name say, joined by commas; "" if there is none."""

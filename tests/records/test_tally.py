@@ -137,6 +137,19 @@ def test_what_is_bound_is_counted_where_that_kept_results(
     assert expected == tally(fields).bound
 
 
+def test_what_the_provider_clears_is_counted_by_what_it_says() -> None:
+    counted = tally(
+        {"clearing": "asked", "cleared_tool_uses": 4, "cleared_tokens": 900},
+        {"clearing": "asked", "cleared_tool_uses": 0, "cleared_tokens": 0},
+        {"clearing": "asked"},
+        {"clearing": "refused"},
+        {"clearing": "possible", "binding": "refuses", "kept": {"bound": 2}},
+    )
+    outcomes = ("cleared", "nothing cleared", "asked", "refused")
+    assert dict.fromkeys(outcomes, 1) == counted.clearings
+    assert (900, 1) == (counted.cleared_tokens, counted.clearable)
+
+
 def test_redaction_is_counted_where_it_is_on() -> None:
     redaction = tally(
         {"tool_results": 3, "redacted": 2, "redaction_scenarios": [1, 0, 1, 0, 1]},

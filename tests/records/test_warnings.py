@@ -134,6 +134,32 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "reasoning follows",
         ],
     ),
+    "bound, and the provider could clear": (
+        {"binding": "refuses", "kept": {"bound": 3}, "model": "m", "clearing": "possible"},
+        1,
+        [
+            "h: m binds its reasoning to all that precedes it, and a request would be refused if "
+            "an older tool result were masked: none is masked that reasoning follows. Have the "
+            "provider clear them instead: obsmask config set schema1.provider_clearing=true",
+        ],
+    ),
+    "asked to clear, and refused": (
+        {"clearing": "refused", "model": "m", "resent": "accepted"},
+        1,
+        [
+            "h refused to clear older tool results of m (400), so the request was sent again "
+            "without asking: its conversation does not ask again until the proxy ends",
+        ],
+    ),
+    "asked to clear, in vain": (
+        {"clearing": "asked", "cleared_tool_uses": 0, "model": "m"},
+        1,
+        [
+            "h, asked to clear older tool results of m, has cleared nothing: after two such "
+            "answers a conversation does not ask again",
+        ],
+    ),
+    "asked to clear, and cleared": ({"clearing": "asked", "cleared_tool_uses": 4}, 1, []),
     "tried, taken": (
         {"binding": "may_refuse", "account": "takes", "tried": True, "model": "m"},
         1,

@@ -684,6 +684,18 @@ SIGNED = {"passed_through": "signed (cch)"}
             None,
             id="reasoning of an account that refuses",
         ),
+        pytest.param(
+            [WHOLE | {"binding": "refuses", "kept": {"bound": 1}, "clearing": "possible"}],
+            "the model binds its reasoning to all that precedes it",
+            "obsmask config set schema1.provider_clearing=true",
+            id="reasoning whose provider could clear",
+        ),
+        pytest.param(
+            [WHOLE | {"binding": "drops", "kept": {"bound": 2}, "clearing": "possible"}],
+            "the model would lose its reasoning",
+            "obsmask config set schema1.bound_reasoning=drop",
+            id="reasoning that could be cleared and is dropped",
+        ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(
             [{"masking": "observed"}], "masking is only observed", None, id="all is observed"
@@ -740,6 +752,17 @@ def test_it_is_told_why_nothing_was_masked(
     assert str(found) == f"nothing masked, because {because}" + (
         "" if setting is None else f"; {setting} changes that"
     )
+
+
+def test_it_is_told_what_the_provider_cleared() -> None:
+    line = render_tally(
+        tally(
+            {"clearing": "asked", "cleared_tool_uses": 4, "cleared_tokens": 9_000},
+            {"clearing": "refused", "resent": "accepted"},
+        )
+    )
+    assert "; 2 requests asked the provider to clear; 9,000 tokens cleared in all; " in line
+    assert line.endswith("; 1 request: refused")
 
 
 # A run

@@ -47,6 +47,10 @@ class Body:
     most_bytes = size
 
     @property
+    def betas(self) -> tuple[str, ...] | None:
+        return None
+
+    @property
     def wire_body(self) -> bytes | None:
         return self.body
 

@@ -14,6 +14,7 @@ from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.places import state_folder
 from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
+from addon.records.words import CLEARABLE
 from addon.replay.numbers import pluralize
 from masking.config import RecallSettings
 
@@ -92,7 +93,8 @@ def check_accounts() -> Iterator[Finding]:
             until = day + REFUSAL_HOLDS
             yield note(
                 f"{host} refuses an account of yours masked requests to {model}: none is tried "
-                f"before {until:%Y-%m-%d}"
+                f"before {until:%Y-%m-%d}; it could clear older results itself",
+                CLEARABLE["account"].setting,
             )
 
 

@@ -214,7 +214,7 @@ class EnvoyCarrier:
     The request's body is as on the wire.
     """
 
-    wire_body = None  # Envoy sends no request a second time with another body
+    wire_body = betas = None  # Envoy sends no request a second time with another body
 
     def __init__(self, request: EnvoyRequest) -> None:
         self._request = request

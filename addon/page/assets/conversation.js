@@ -90,11 +90,13 @@ function showMoves(moves, unit, count) {
       { foot, wide: ["Results newly masked", "Tokens taken out", "Saved since"] })];
 }
 
-function describeOutcome({ failed, why, masked, results, observed, resent }) {
+function describeOutcome({ failed, why, masked, results, observed, resent, clearing }) {
+  if (clearing === "refused") return `refused to clear, and sent without asking: ${resent}`;
   if (resent) return `refused masked, and sent whole: ${resent}`;
   if (failed) return `failed: ${failed}`;
   if (observed) return `observed: ${whole(masked)} of ${plural(results, "result")} would be masked`;
-  return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} masked`;
+  const done = clearing === "asked" ? "cleared by the provider" : "masked";
+  return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} ${done}`;
 }
 
 function showRequests(requests, one) {
