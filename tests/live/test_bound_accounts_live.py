@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +20,7 @@ import pytest
 
 from tests.live.harness import (
     ON,
+    SECONDS,
     Live,
     Upstream,
     encoded,
@@ -33,6 +35,9 @@ from tests.provider.provider import is_old_account
 from tests.provider.script import Received, Reply, ScriptedReplies, call
 
 MODEL, OTHER_MODEL, ALWAYS = "claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-2"
+SLOW_SECONDS = float(os.environ.get("SLOW_SECONDS", "3"))
+"""How long the answer behind a refusal takes; by hand it is tried with 185."""
+
 OLD, NEW = "sk-old-account-1", "sk-new-account-1"
 REPLIES = ScriptedReplies(
     (
@@ -111,7 +116,8 @@ class Agent:
         }
         body = encoded(ask(self.items, model=self._model, **self._others))
         with live.client() as client:
-            return client.post(url, content=body, headers=headers)
+            timeout = SECONDS + SLOW_SECONDS
+            return client.post(url, content=body, headers=headers, timeout=timeout)
 
     def finish(self, live: Live) -> None:
         while not self.end:
@@ -151,7 +157,8 @@ def records_of(folder: Path, count: int) -> list[dict[str, Any]]:
     path = folder / "state" / "observation-masking" / "requests.jsonl"
 
     def read() -> list[dict[str, Any]] | None:
-        found = [json.loads(line) for line in path.read_text().splitlines()]
+        lines = path.read_text().splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
         return found if len(found) >= count else None
 
     return eventually(read)
@@ -267,6 +274,25 @@ def test_a_proxy_that_is_killed_amid_a_try_has_remembered_nothing_as_masked(
             agent.finish(live)
     assert (0, ANSWER) == (agent.refusals, agent.end)
     assert 1 == len(strict.provider.refusals)
+
+
+@pytest.mark.parametrize("model", [MODEL, ALWAYS])
+def test_an_answer_behind_a_hidden_refusal_may_take_its_time(
+    strict: Upstream, vendor: Vendor, tmp_path: Path, model: str
+) -> None:
+    config = TRY if model == MODEL else TRY.replace(b"= 2", b"= 2\nprovider_clearing = true", 1)
+    agent = Agent(NEW, model, streams=False)
+    strict.provider.refuses_clearing = True
+    try:
+        with running_addon(tmp_path, strict, config=config) as live:
+            agent.take_some(live, FIRST_MOVE)
+            vendor.pause = SLOW_SECONDS
+            began = time.monotonic()
+            agent.take(live)
+    finally:
+        strict.provider.refuses_clearing = False
+    assert time.monotonic() - began >= SLOW_SECONDS
+    assert (1, 0) == (len(strict.provider.refusals), agent.refusals)
 
 
 def test_a_vendor_that_changes_its_mind_is_believed_at_the_next_conversation(
