@@ -91,6 +91,17 @@ class Learned(NamedTuple):
         return self.verdict == "takes" or now - self.learned < REFUSAL_HOLDS.total_seconds()
 
 
+def find_learned(folder: Callable[[], Path]) -> Verdict | None:
+    """Return what was learned of all accounts alike; None if nothing was, or they differ."""
+    try:
+        if not (folder() / FILE).exists():
+            return None
+    except (OSError, RuntimeError):  # the user has no home
+        return None
+    verdicts = {each.verdict for each in Accounts(folder).list_learned()}
+    return verdicts.pop() if len(verdicts) == 1 else None
+
+
 class Accounts:
     """What was learned of accounts, in `folder`; threads may share it.
 

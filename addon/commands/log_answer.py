@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from addon.accounts import find_learned
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
+from addon.places import state_folder
 from addon.records.words import Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
@@ -107,6 +109,21 @@ def _amounts(money: Money) -> tuple[float, float, float]:
 def _find_currency(answer: LogAnswer) -> Currency:
     sellers = tuple(seller for seller, _ in answer.borrowed.most_common())
     return Currency(is_dollars=answer.total.is_priced, borrowed_from=sellers)
+
+
+def choose_account(given: Account | None) -> tuple[Account | None, str]:
+    """Return the kind of account to count with, and a line that says how it was found out.
+
+    given: the one that the user names; else it is what the proxy has learned, if anything.
+    """
+    learned = None if given is not None else find_learned(state_folder)
+    if learned is None:
+        return given, ""
+    account: Account = "old" if learned == "takes" else "new"
+    return account, (
+        f"Counted for an Anthropic account {_ACCOUNTS[account]}, as the proxy has found out that "
+        f"yours {learned} masked requests at models that bind their reasoning (--account)."
+    )
 
 
 def print_answer(

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from addon.commands.log_answer import (
     RECORDING,
+    choose_account,
     describe_answer,
     describe_found,
     describe_log,
@@ -117,6 +118,7 @@ def command(
     if report:
         check_writable(report)
     choice = choose_logs(paths, since, project)
+    account, learned = choose_account(account)
     wanted = Wanted(
         rows=is_one and (report is not None or not total),
         requests=as_json and not total,
@@ -139,6 +141,8 @@ def command(
                 first.found = work.found.logs
                 if first.found and not as_json:
                     print(describe_found(first.found, Path.home()), file=sys.stderr)
+                    if learned:
+                        print(learned, file=sys.stderr)
                 for replay in replays:
                     fill(replay, work, wanted)
         except KeyboardInterrupt:

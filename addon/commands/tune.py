@@ -1,5 +1,6 @@
 """`obsmask tune`: which settings pay on one's own recordings."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
+from addon.commands.log_answer import choose_account
 from addon.commands.options import (
     PolicyCommand,
     choose_logs,
@@ -81,6 +83,9 @@ def command(
         choice=choose_logs(paths, since, project),
         starts_for_few=True,
     ) as work:
+        account, learned = choose_account(account)
+        if work.found.logs and learned:
+            print(learned, file=sys.stderr)
         run_tune(work, settings, open_console(), advice, account=account)
 
 

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from addon.accounts import Accounts, Verdict
 from addon.commands.main import main
+from addon.places import state_folder
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.totals import Totals
@@ -190,6 +192,17 @@ def test_both_accounts_are_told_where_that_matters(
     assert "would have been saved on an Anthropic account made before" in say(capsys)
     assert replay(capsys, "--account", "old")["logs"]["dollars_saved"] > 0
     assert {} == replay(capsys, "--account", "new")["logs"]["accounts"]
+
+    # Without an account named, it is what the proxy has found out, as long as that is one thing.
+    accounts = Accounts(state_folder)
+    for number, verdict in enumerate[Verdict](("takes", "refuses")):
+        account = accounts.identify("h", f"model {number}", b"key", None)
+        accounts.learn(account, verdict)
+        accounts.close()
+        found = replay(capsys)["logs"]
+        assert (found["dollars_saved"] > 0, found["accounts"] == {}) == (number == 0, number == 0)
+        accounts = Accounts(state_folder)
+    accounts.close()
 
 
 def test_a_model_without_a_price_stands_apart(
