@@ -133,8 +133,8 @@ class ProxyProcess:
         if process is None:
             return
         with process:  # which closes its standard input, and waits
-            if not self._is_told:
-                process.kill()  # it has done nothing yet
+            if not self._may_have_served:
+                process.kill()
                 return
             process.send_signal(signal.SIGINT)
             try:
@@ -142,9 +142,14 @@ class ProxyProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
 
+    @property
+    def _may_have_served(self) -> bool:
+        """Whether it was told to serve, and has started before, so that it may have records."""
+        return self._is_told and self.address.port != 0
+
     def close(self) -> None:
         """End it without a wait, if it still starts, and leave no empty log behind."""
-        if self._is_told and self._process is not None and self._process.stdin is not None:
+        if self._may_have_served and self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()  # with which it ends as soon as it has started
         else:
             self.stop()
