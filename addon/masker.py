@@ -164,7 +164,8 @@ class Outcome(NamedTuple):
 class _Decided(NamedTuple):
     """What becomes of a request; the names are those of `Outcome`.
 
-    fallback: the request to send once this one was refused, where that is not the client's own.
+    opening: what its conversation is known by; None if nothing is sent again after a refusal.
+    fallback: what to send if a try, or asking the provider to clear, is refused.
     """
 
     rewrite: Rewrite
@@ -365,9 +366,10 @@ class Masker:
         if clearing_context is not None and opening is not None:
             kept = rewrite.cleared_past if received.purpose == "answer" else None
             if rewrite.clearing is not None and is_live:
-                # What was refused, or cleared nothing, is not remembered as cleared.
+                # Only what was taken is remembered as cleared. And nothing is remembered as masked,
+                # so nothing is masked in what goes out after a refusal.
                 asked = AskedClearing(opening, memories, conversation, clearing_context, kept)
-                return _Decided(rewrite, opening, None, asked, rewrite_it())
+                return _Decided(rewrite, opening, None, asked, rewrite_it(only=frozenset()))
             memories.keep(clearing_context, kept, observed=observed)
 
         # Where it is not known whether the account takes a changed text before bound reasoning, the

@@ -337,3 +337,18 @@ def test_no_agent_sees_a_refusal_whatever_its_account_and_the_proxy_is_killed_am
     assert session.refused_to_clear <= (session.starts if clearing == "refused" else 0)
     # What was masked in a request that was taken stays so.
     assert [] == [n for n, (one, other) in enumerate(pairwise(session.masked)) if not one <= other]
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_a_refusal_to_clear_is_answered_with_nothing_masked_that_nobody_remembers(
+    number: int,
+) -> None:
+    """What no reasoning follows yet could be masked, but the next answer may be thought about."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", name)
+        session = Session(Path(name), is_old=False, prices='"none"', clearing="refused")
+        session.take(Step(True, before="clear"))
+        for place in range(1, 9):
+            session.take(Step(place == number))
+        session.close()
+    assert (0, 0, 1) == (session.seen, session.refused, session.refused_to_clear)
