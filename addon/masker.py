@@ -148,8 +148,8 @@ class Outcome(NamedTuple):
         nothing may.
     bound: None unless bound reasoning follows what has changed.
     asked: None unless the request asks its provider to clear.
-    fallback: what becomes of the request where the second one is without what `bound` has changed,
-        or without asking.
+    fallback: what the record says if the second request is taken, which comes without the changes
+        of `bound`, or without asking to clear.
     """
 
     rewritten: Rewritten
@@ -248,7 +248,7 @@ class Masker:
             return None
 
         can_resend = carrier.wire_body is not None
-        rewrite, opening, bound, asked, instead_of_it = self._decide(
+        rewrite, opening, bound, asked, fallback_rewrite = self._decide(
             conversation, draft, draft.priced, memories, can_resend=can_resend
         )
 
@@ -263,12 +263,12 @@ class Masker:
             received, own, betas = draft.received, carrier.wire_body, carrier.betas
             is_live_answer = received.purpose == "answer" and not received.replay
             instead = own
-            if instead_of_it is not None:
-                if instead_of_it.body is not original:
-                    carrier.replace(instead_of_it, received)
+            if fallback_rewrite is not None:
+                if fallback_rewrite.body is not original:
+                    carrier.replace(fallback_rewrite, received)
                     instead = carrier.wire_body
-                rewritten = draft.rewritten(instead_of_it, carrier.size)
-                fallback = Outcome(rewritten, instead_of_it, original)
+                rewritten = draft.rewritten(fallback_rewrite, carrier.size)
+                fallback = Outcome(rewritten, fallback_rewrite, original)
             carrier.replace(rewrite, received)
             if is_live_answer:
                 self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
@@ -419,7 +419,7 @@ class Masker:
         asked.memories.keep(asked.context, asked.past, observed=False)
 
     def end_clearing(self, asked: AskedClearing) -> None:
-        """Let a conversation not ask again, as the provider has refused that."""
+        """Stop asking in a conversation, because the provider has refused."""
         if asked.past is not None:
             self.clearings.end(asked.opening)
             asked.memories.forget(asked.conversation, clears=True)
@@ -554,7 +554,7 @@ def may_ask_to_clear(conversation: Conversation) -> bool:
 
 
 class Clearings:
-    """In which conversations the provider does not clear, though it is asked; threads may share it.
+    """The conversations in which the provider ignores or refuses clearing; threads may share it.
 
     A conversation is known as in `Refusals`. A restart forgets it.
     """
@@ -564,20 +564,20 @@ class Clearings:
         self._lock = threading.Lock()
 
     def has_ended(self, conversation: bytes) -> bool:
-        """Whether a conversation is not to ask again."""
+        """Whether a conversation has stopped asking."""
         with self._lock:
             return self._in_vain.get(conversation, 0) >= _MOST_IN_VAIN
 
     def end(self, conversation: bytes) -> None:
-        """Let a conversation not ask again, as the provider has refused that."""
+        """Stop asking in a conversation, because the provider has refused."""
         with self._lock:
             self._in_vain[conversation] = _MOST_IN_VAIN
 
     def note(self, conversation: bytes, tokens: int, *, is_cleared: bool) -> None:
-        """Note whether anything was cleared where that was asked for.
+        """Note whether the provider cleared anything when it was asked to.
 
-        tokens: how many that would have been. Of few, a provider may clear none, and that says
-            nothing of more.
+        tokens: how many we expected it to clear. If it ignores a small number, that says nothing
+            about a larger one.
         """
         with self._lock:
             count = self._in_vain.get(conversation, 0)
@@ -588,9 +588,10 @@ class Clearings:
 
 
 _MOST_IN_VAIN = 2
-"""How often in a row a request asks its provider to clear, and nothing is cleared."""
+"""How many requests in a row may ask the provider to clear without any effect."""
 
 _LEAST_CLEARED = 1_000
+"""The tokens from which on a request without effect counts."""
 
 
 class Refusals:

@@ -121,15 +121,18 @@ def _say_resent(record: RequestRecord, _: Advice) -> str:
     return f"{refused} did not take it as the agent wrote it either: masking goes on"
 
 
-def _say_unclearing(record: RequestRecord, _: Advice) -> str:
-    asked = f"{record.host}, asked to clear older tool results of {record.model or 'a model'},"
+def _say_not_cleared(record: RequestRecord, _: Advice) -> str:
+    model = record.model or "a model"
     if record.clearing == "refused":
         return (
-            f"{record.host} refused to clear older tool results of {record.model or 'a model'} "
-            "(400), so the request was sent again without asking: its conversation does not ask "
-            "again until the proxy ends"
+            f"{record.host} refused to clear older tool results of {model} (400), so the request "
+            "was sent again without asking: its conversation does not ask again until the proxy "
+            "ends"
         )
-    return f"{asked} has cleared nothing: after two such answers a conversation does not ask again"
+    return (
+        f"{record.host}, asked to clear older tool results of {model}, has cleared nothing: after "
+        "two such answers a conversation does not ask again"
+    )
 
 
 # The table
@@ -200,7 +203,7 @@ WARNINGS: tuple[Notice, ...] = (
             or (record.clearing == "asked" and record.cleared_tool_uses == 0)
         ),
         lambda record: (record.host, record.model, record.clearing),
-        _say_unclearing,
+        _say_not_cleared,
     ),
     Notice(
         "outgrown",
