@@ -339,18 +339,24 @@ class Masker:
         # What the provider clears instead of it is remembered apart.
         clearing_context = None
         may_clear = (
-            (draft.binding is not None and draft.account != "takes" and not received.replay)
-            and (can_resend and context is not None)
+            draft.binding is not None and draft.account != "takes" and not received.replay
+        ) and (can_resend and context is not None)
+        if (
+            (may_clear and clears and opening is not None)
+            and not self.clearings.has_ended(opening)
             and may_ask_to_clear(conversation)
-        )
-        if may_clear and clears and opening is not None and not self.clearings.has_ended(opening):
+        ):
             clearing_context = _find_context(
                 draft, priced, conversation, strategies, memories, clears=True
             )
         rewrite = rewrite_it(
             takes_changes=draft.account == "takes", clearing_context=clearing_context
         )
-        draft.can_clear = may_clear and not clears
+        draft.can_clear = (
+            (may_clear and not clears)
+            and any(each.reason == "bound" for each in rewrite.decisions)
+            and may_ask_to_clear(conversation)
+        )
         if (
             (resends and opening is not None)
             and self.refusals.goes_unmasked(opening)

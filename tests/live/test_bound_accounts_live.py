@@ -192,6 +192,7 @@ def test_a_new_account_is_refused_once_and_its_agent_never_sees_it(
     assert {"refuses"} == {each["account"] for each in records[FIRST_MOVE:]}
     assert 0 == sum(each["masked"] for each in records)
     assert records[-1]["kept"]["bound"] > 0
+    assert (None, "possible") == (records[0]["clearing"], records[-1]["clearing"])
 
 
 def tries(folder: Path, count: int) -> list[tuple[str, str | None]]:
