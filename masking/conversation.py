@@ -9,10 +9,11 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from operator import is_
 from typing import Any, NamedTuple, Self, cast
 
-from masking.edit.splice import splice
+from masking.edit.splice import apply, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import (
@@ -76,6 +77,7 @@ class ParsedElement:
     placeholders: for each result, by the first slot of it that was replaced, its latest
         placeholders. These depend on settings, and are kept with what they depend on. The mapping
         is replaced, never changed.
+    shortened: the element as it was last shortened at arrival, with what it depends on.
     """
 
     item: Any
@@ -84,6 +86,19 @@ class ParsedElement:
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
     placeholders: Mapping[Path, CountedPlaceholders] | None = field(default=None, init=False)
+    shortened: "ShortenedElement | None" = field(default=None, init=False)
+
+
+class ShortenedElement(NamedTuple):
+    """An element after some of its results were shortened.
+
+    replacements, ascii_only: what it depends on; as for any edit of an element.
+    parsed: None if it cannot be shortened so that it still reads as what it is.
+    """
+
+    replacements: tuple[Replacement, ...]
+    ascii_only: bool
+    parsed: ParsedElement | None
 
 
 class CountedHead(NamedTuple):
@@ -175,12 +190,89 @@ class Request:
         """Return the body after replacements in its list, proven as by `splice`."""
         return self.splice(Edits(replacements), list_path)
 
+    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> "Request":
+        """Return the request after results in its list were shortened, as read from its new body.
+
+        An element that would not read as before, but for these texts, stays as it is. Raises
+        WireError if the body cannot be edited and proven.
+        """
+        path, items, parsed = self.read_list()
+        new_items, new_parsed = [*items], [*parsed]
+        made: list[Replacement] = []
+        for at, group in groupby(replacements, lambda each: each.path[len(list_path)]):
+            wanted, known = tuple(group), parsed[int(at)]
+            found = shorten_element(self.wire, known, wanted, len(list_path))
+            if found is not None:
+                new_items[int(at)], new_parsed[int(at)] = found.item, found
+                made += wanted
+        if not made:
+            return self
+        edits = Edits(tuple(made))
+        document = apply(self.document, edits)
+        body = self.splice(edits, list_path) if self.body else b""
+        listed = path, new_items, new_parsed
+        history = shortened_history(self.history)
+        return Request(document, self.wire, self.path, body, self.head, history, listed)
+
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         """Return the body after the edits, proven to decode to the document with exactly these.
 
         Raises WireError if it cannot be done or proven.
         """
         return splice(self.body, self.document, edits, list_path)
+
+
+class _ShortenedHistory(History):
+    """What was worked out from a list as it is after arrival, beside what was before."""
+
+    __slots__ = ()
+
+
+def shortened_history(history: History) -> History:
+    """Return the history of a request as it is after arrival, given that of the client's own."""
+    found = history.recall(_ShortenedHistory)
+    if found is None:
+        found = _ShortenedHistory()
+        history.keep(found)
+    return found
+
+
+def inside_element(replacements: Iterable[Replacement], depth: int) -> tuple[Replacement, ...]:
+    """Return replacements as those of their element, whose list is `depth` levels down."""
+    return tuple([Replacement(each.path[depth + 1 :], *each[1:]) for each in replacements])
+
+
+def shorten_element(
+    wire: WireFormat, known: ParsedElement, wanted: Iterable[Replacement], depth: int
+) -> ParsedElement | None:
+    """Return a decoded element after results were shortened; None if it would read otherwise.
+
+    depth: how many levels down its list is.
+    """
+    inside = inside_element(wanted, depth)
+    item = apply(cast(Mapping[str, object], known.item), Edits(inside))
+    element = read_shortened(wire, item, known.element)
+    return None if element is None else ParsedElement(item, element)
+
+
+def read_shortened(wire: WireFormat, item: object, before: Element) -> Element | None:
+    """Read an element whose results were shortened; they keep the client's texts beside theirs.
+
+    None if anything but texts of results has changed in what is read.
+    """
+    element = wire.read_element(item)
+    if len(element.results) != len(before.results):
+        return None
+    results = tuple(
+        now if now.texts == was.texts else now._replace(client_texts=was.texts)
+        for now, was in zip(element.results, before.results, strict=True)
+    )
+    restored = tuple(
+        now._replace(texts=now.client_texts or now.texts, client_texts=()) for now in results
+    )
+    if element._replace(results=restored) != before:
+        return None
+    return element._replace(results=results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,14 +326,17 @@ def read_conversation(
     return index_request(Request(document, wire, path))
 
 
-def index_request(request: Request) -> Conversation:
+def index_request(request: Request, *, is_held: bool = False) -> Conversation:
     """Read the list of a request, going on from what is remembered of it.
+
+    is_held: whether it is read though its provider holds the history, and only what is new is in
+        the list.
 
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
     find_obstacle = request.wire.find_obstacle
-    if find_obstacle is not None and (obstacle := find_obstacle(request.envelope)):
+    if not is_held and find_obstacle is not None and (obstacle := find_obstacle(request.envelope)):
         raise WireError(obstacle)
     return _bind_all(request, *request.read_list())
 
@@ -254,7 +349,14 @@ def read_again(
     items = _find_list(document, before.list_path)
     parsed = [*before.parsed]
     for at in changed:
-        parsed[at] = ParsedElement(items[at], before.wire.read_element(items[at]))
+        element, was = before.wire.read_element(items[at]), before.elements[at]
+        if any(result.client_texts for result in was.results):  # what is still shortened stays so
+            results = [
+                now._replace(client_texts=one.client_texts) if now.texts == one.texts else now
+                for now, one in zip(element.results, was.results, strict=False)
+            ]
+            element = element._replace(results=tuple(results))
+        parsed[at] = ParsedElement(items[at], element)
     return _bind_all(request, before.list_path, items, parsed)
 
 
@@ -405,7 +507,7 @@ class _Binder(Fold[Element]):
             self._waiting[call_id] = len(self.results), self._waiting.get(call_id)
         before_tool, images = result[:7], result.images
         bound = (tool, images, self._elements, self._list_path, turn, None, arguments)
-        self.results.append(make(ToolResult, (*before_tool, *bound)))
+        self.results.append(make(ToolResult, (*before_tool, *bound, result.client_texts)))
 
 
 class _OpenCalls(Copyable):

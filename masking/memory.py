@@ -1,4 +1,4 @@
-"""What is remembered of a conversation: which of its results were masked, and at which requests.
+"""What is remembered of a conversation: which of its results were masked or shortened, and when.
 
 Three things cannot be read from a request: what was masked in its conversation before, under which
 settings, and when the conversation was last sent. Remembering them changes the bytes that are sent,
@@ -10,16 +10,20 @@ results, where calls have no ids or a task is run again.
 """
 
 import threading
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import NamedTuple
 
 import orjson
+from cachetools import LRUCache
 
-from masking.conversation import Conversation
+from masking.arrival import Arrived, SentResults, ShortenedWords
+from masking.conversation import Conversation, find_answers
 from masking.history import UNSTABLE_TAIL, Fold
 from masking.model import Element, ToolResult
 from masking.window.decide import (
@@ -43,11 +47,16 @@ __all__ = [
     "Move",
     "Past",
     "PrefixState",
+    "Remembered",
     "ResultId",
     "ResultIds",
+    "ResultMemory",
+    "Shortened",
+    "ShortenedWords",
     "digest_answers",
     "digest_opening",
     "estimate_lifetime",
+    "find_opening",
     "is_held_out",
 ]
 
@@ -61,17 +70,48 @@ _MAX_BRANCHES = 32
 Branches = tuple[Past, ...]
 """Conversations with the same opening, the latest first."""
 
+Shortened = Mapping[bytes, ShortenedWords]
+"""How results were sent shortened, by what `ResultKeys` tells them apart with. Never changed."""
+
+_MAX_WHOLE = 20_000
+
+
+class Remembered(NamedTuple):
+    """What is remembered of the conversations with one opening.
+
+    requests: the latest ones that the window remembers nothing of, where reasoning may be bound.
+    """
+
+    branches: Branches = ()
+    shortened: Shortened = MappingProxyType({})
+    requests: tuple[Anchor, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is remembered."""
+        return not (self.branches or self.shortened or self.requests)
+
+    @property
+    def size(self) -> int:
+        """How many results and moves there are."""
+        moves = (move for past in self.branches for move in past.moves)
+        own = len(self.shortened) + len(self.requests)
+        return own + sum(1 + len(move.results) for move in moves)
+
+
+_NOTHING = Remembered()
+
 
 class BoundaryMemory:
     """What is remembered, by the digest of a conversation's opening; forgets the longest unused.
 
-    `on_change` is called with each opening that changes and the branches now known for it; with
-    none if it is forgotten. Threads may share one.
+    `on_change` is called with each opening that changes and what is now remembered of it; with
+    nothing if it is forgotten. Threads may share one.
     """
 
     def __init__(
         self,
-        on_change: Callable[[bytes, Branches], object] = lambda _opening, _branches: None,
+        on_change: Callable[[bytes, Remembered], object] = lambda _opening, _remembered: None,
         max_conversations: int = MAX_CONVERSATIONS,
         max_results: int = _MAX_RESULTS,
     ) -> None:
@@ -79,21 +119,28 @@ class BoundaryMemory:
         self._max_conversations = max_conversations
         self._max_results = max_results
         self._results = 0
-        self._branches: OrderedDict[bytes, Branches] = OrderedDict()
+        self._known: OrderedDict[bytes, Remembered] = OrderedDict()
+        self._whole: LRUCache[bytes, None] = LRUCache(_MAX_WHOLE)
+        """The results that the latest requests have sent whole for the first time."""
         self._lock = threading.Lock()
 
-    def load(self, conversations: Iterable[tuple[bytes, Branches]]) -> None:
+    def load(self, conversations: Iterable[tuple[bytes, Remembered]]) -> None:
         """Add what was remembered before, the latest last; what was met since comes after it."""
         with self._lock:
-            since, self._branches = self._branches, OrderedDict()
+            since, self._known = self._known, OrderedDict()
             self._results = 0
-            for opening, branches in conversations:
-                self._take_in(opening, branches)
-            for opening, branches in since.items():
-                before = self._branches.get(opening, ())
-                self._take_in(opening, (*branches, *before))
-                if before:
-                    self._on_change(opening, self._branches[opening])
+            for opening, remembered in conversations:
+                self._take_in(opening, remembered)
+            for opening, (branches, shortened, requests) in since.items():
+                before = self._known.get(opening, _NOTHING)
+                both = Remembered(
+                    (*branches, *before.branches),
+                    {**before.shortened, **shortened},
+                    (*requests, *before.requests),
+                )
+                self._take_in(opening, both)
+                if not before.is_nothing:
+                    self._on_change(opening, self._known[opening])
             self._forget_oldest()
 
     def lookup(
@@ -110,7 +157,7 @@ class BoundaryMemory:
         opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
         results = ResultIds(conversation)
         with self._lock:
-            branches = self._branches.get(opening, ())
+            branches = self._known.get(opening, _NOTHING).branches
         best: _Rank | None = None
         past = continued = None
         goes_on = False
@@ -139,45 +186,251 @@ class BoundaryMemory:
             return
         opening, answers = context.opening, context.answers
         with self._lock:
+            known = self._known.get(opening, _NOTHING)
             others = (
                 other
-                for other in self._branches.get(opening, ())
+                for other in known.branches
                 if other is not context.continued and not _covers(past, answers, other)
             )
-            self._put(opening, (past, *others))
+            self._put(opening, known._replace(branches=(past, *others)))
 
     def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
-        """Forget the conversation that a request continues, because it is sent whole."""
-        if not self._branches:
+        """Forget the conversation that a request continues, because nothing of it is masked."""
+        if not self._known:
             return
         opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
         with self._lock:
-            branches = self._branches.get(opening, ())
-            left = tuple(past for past in branches if _follow(past, answers) is None)
-            if left != branches:
-                self._put(opening, left)
+            known = self._known.get(opening, _NOTHING)
+            left = tuple(past for past in known.branches if _follow(past, answers) is None)
+            if left != known.branches:
+                self._put(opening, known._replace(branches=left))
 
-    def _put(self, opening: bytes, branches: Branches) -> None:
-        self._take_in(opening, branches)
-        self._on_change(opening, self._branches.get(opening, ()))
+    # What was shortened at arrival, or sent whole.
+
+    def lookup_results(
+        self, conversation: Conversation, held: bytes | None = None
+    ) -> "ResultMemory":
+        """Return what is known of the results of the conversation that a request continues.
+
+        held: by what the conversation is recognized, where its provider holds the history, and the
+            request has only what is new.
+        """
+        if held is not None:
+            with self._lock:
+                shortened = self._known.get(held, _NOTHING).shortened
+            return ResultMemory(
+                held, conversation, (), shortened, self._was_whole, is_known=True, is_held=True
+            )
+        opening, answers = digest_opening(conversation), digest_answers(conversation)
+        with self._lock:
+            known = self._known.get(opening, _NOTHING)
+        shortened = known.shortened
+        lasts = [*known.requests, *(past.last for past in known.branches)]
+        followed = [last.answers for last in lasts if _is_on(last, answers)]
+        if followed and _is_bound_after(conversation, max(followed) + 1):
+            # Reasoning was made at requests that did not come through here, and so were whole.
+            shortened = {}
+        return ResultMemory(
+            opening, conversation, answers, shortened, self._was_whole, is_known=bool(followed)
+        )
+
+    def store_results(self, memory: "ResultMemory", arrived: Arrived) -> None:
+        """Remember which results of a request are sent shortened, and which are not.
+
+        To be called after `store`, if the window remembers the request, too.
+        """
+        keys, sent = memory.keys, {each.place: each.words for each in arrived.shortened}
+        shortened = {keys[place]: words for place, words in sent.items() if words is not None}
+        whole = [keys[place] for place in memory.new_places if place not in sent]
+        with self._lock:
+            for key in whole:
+                self._whole[memory.opening + key] = None
+            before = known = self._known.get(memory.opening, _NOTHING)
+            # One that was sent shortened once and is whole now, stays whole.
+            is_stale = known.shortened.keys() - shortened.keys()
+            stale = {keys[n] for n in memory.find_long(known) if n not in sent} if is_stale else ()
+            if any(known.shortened.get(key) != words for key, words in shortened.items()) or (
+                stale and not known.shortened.keys().isdisjoint(stale)
+            ):
+                left = {key: words for key, words in known.shortened.items() if key not in stale}
+                known = known._replace(shortened={**left, **shortened})
+            if arrived.client.binding is not None and not memory.is_held:
+                known = _with_request(known, memory.answers)
+            if known is not before:
+                self._put(memory.opening, known)
+
+    def forget_results(self, conversation: Conversation) -> None:
+        """Forget that results of a request were shortened, because they are sent whole."""
+        if not self._known:
+            return
+        opening = digest_opening(conversation)
+        with self._lock:
+            known = self._known.get(opening, _NOTHING)
+        if not known.shortened:
+            return
+        places = range(len(conversation.results))
+        both = ResultKeys(conversation), ResultKeys(conversation, is_held=True)
+        own = {keys[place] for keys in both for place in places}
+        with self._lock:
+            known = self._known.get(opening, _NOTHING)
+            left = {key: words for key, words in known.shortened.items() if key not in own}
+            if len(left) < len(known.shortened):
+                self._put(opening, known._replace(shortened=left))
+
+    def _was_whole(self, key: bytes) -> bool:
+        with self._lock:
+            return key in self._whole
+
+    # Its bounds.
+
+    def _put(self, opening: bytes, remembered: Remembered) -> None:
+        self._take_in(opening, remembered)
+        self._on_change(opening, self._known.get(opening, _NOTHING))
         self._forget_oldest()
 
-    def _take_in(self, opening: bytes, branches: Branches) -> None:
-        branches = branches[:_MAX_BRANCHES]
-        self._results += _count_results(branches)
-        self._results -= _count_results(self._branches.pop(opening, ()))
-        if branches:
-            self._branches[opening] = branches
+    def _take_in(self, opening: bytes, remembered: Remembered) -> None:
+        remembered = remembered._replace(
+            branches=remembered.branches[:_MAX_BRANCHES],
+            requests=remembered.requests[:_MAX_BRANCHES],
+        )
+        self._results += remembered.size
+        self._results -= self._known.pop(opening, _NOTHING).size
+        if not remembered.is_nothing:
+            self._known[opening] = remembered
 
     def _forget_oldest(self) -> None:
-        while len(self._branches) > self._max_conversations or self._results > self._max_results:
-            opening, branches = self._branches.popitem(last=False)
-            self._results -= _count_results(branches)
-            self._on_change(opening, ())
+        while len(self._known) > self._max_conversations or self._results > self._max_results:
+            opening, remembered = self._known.popitem(last=False)
+            self._results -= remembered.size
+            self._on_change(opening, _NOTHING)
 
 
-def _count_results(branches: Branches) -> int:
-    return sum(1 + len(move.results) for past in branches for move in past.moves)
+class ResultMemory:
+    """What is known of the results of a request, by their places; worked out when it is asked for.
+
+    opening, answers: by what the conversation is recognized.
+    shortened: what was sent shortened in conversations with that opening.
+    is_known: whether an earlier request of the conversation was sent through here.
+    """
+
+    def __init__(
+        self,
+        opening: bytes,
+        conversation: Conversation,
+        answers: Sequence[bytes],
+        shortened: Shortened,
+        was_whole: Callable[[bytes], bool],
+        *,
+        is_known: bool,
+        is_held: bool = False,
+    ) -> None:
+        self.opening, self.answers, self.is_held = opening, answers, is_held
+        self.shortened, self.is_known = shortened, is_known
+        self.keys = ResultKeys(conversation, is_held=is_held)
+        self._held_keys = ResultKeys(conversation, is_held=True)
+        self._conversation, self._was_whole = conversation, was_whole
+
+    @cached_property
+    def first_new(self) -> int:
+        """The first element after every answer: what stands there was in no request before."""
+        elements = self._conversation.elements
+        for at in range(len(elements), 0, -1):
+            if elements[at - 1].speaker == "assistant":
+                return at
+        return 0
+
+    @property
+    def new_places(self) -> range:
+        """The places of the results that are new."""
+        results = self._conversation.results
+        first = bisect_left(results, self.first_new, key=lambda result: result.element)
+        return range(first, len(results))
+
+    def find_long(self, known: Remembered) -> Iterator[int]:
+        """Yield the places of the results that are long enough to be among those shortened."""
+        least = _find_least(known.shortened)
+        for place, result in enumerate(self._conversation.results):
+            if any(len(text) > least for text in result.texts):
+                yield place
+
+    @property
+    def sent(self) -> SentResults:
+        """The same, as the decision asks for it."""
+        least = _find_least(self.shortened) if self.shortened else None
+        return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
+
+    def _find_words(self, place: int) -> ShortenedWords | None:
+        if not self.shortened or not self.keys.tells(place):
+            return None
+        # It may have gone out alone, before a client that lost its connection sent everything.
+        words = self.shortened.get(self.keys[place])
+        return words or self.shortened.get(self._held_keys[place])
+
+    def _was_sent_whole(self, place: int) -> bool:
+        keys = (self.keys[place], self._held_keys[place])
+        return any(self._was_whole(self.opening + key) for key in keys)
+
+
+def _find_least(shortened: Shortened) -> int:
+    """Return the length that every text exceeds which is among those shortened."""
+    return min((words.max_chars for words in shortened.values()), default=0)
+
+
+def _with_request(known: Remembered, answers: Sequence[bytes]) -> Remembered:
+    """Return what is remembered with a request, in place of the earlier ones of its conversation.
+
+    The very object comes back if nothing is to be changed, as where the window remembers it.
+    """
+    anchor = Anchor(len(answers), answers[-1] if answers else b"")
+    requests = tuple([each for each in known.requests if not _is_on(each, answers)])
+    if not any(past.last == anchor for past in known.branches):
+        requests = (anchor, *requests)
+    return known if requests == known.requests else known._replace(requests=requests)
+
+
+class ResultKeys:
+    """What tells the results of conversations with one opening apart, by their places in a request.
+
+    A result is known by its id and its texts, and by all answers before it.
+
+    is_held: not by these, as the request does not show them. Its ids are the provider's own then,
+        and are not used again.
+    """
+
+    def __init__(self, conversation: Conversation, *, is_held: bool = False) -> None:
+        self._conversation, self._is_held = conversation, is_held
+        self._ids = ResultIds(conversation)
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        wire = self._conversation.wire
+        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
+        return [answer.start for answer in found]
+
+    @cached_property
+    def _answers(self) -> Sequence[bytes]:
+        return digest_answers(self._conversation)
+
+    def tells(self, place: int) -> bool:
+        """Whether a result can be told from others."""
+        return self._ids.digest_at(place) != _UNKNOWN
+
+    def __getitem__(self, place: int) -> bytes:
+        digest = self._ids.digest_at(place)
+        if self._is_held:
+            return blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
+        before = bisect_right(self._starts, self._conversation.results[place].element)
+        answers = self._answers[before - 1] if before else b""
+        return blake2b(answers + digest, digest_size=_RESULT_DIGEST_BYTES).digest()
+
+
+def _is_bound_after(conversation: Conversation, first: int) -> bool:
+    """Whether an answer from the given number on holds reasoning that may be bound."""
+    if conversation.binding is None:
+        return False
+    elements = conversation.elements
+    answers = [*find_answers(elements, in_runs=conversation.wire.answers_in_runs)]
+    return any(elements[at].is_bound for answer in answers[first:] for at in answer)
 
 
 # How a conversation and its results are recognized when they are sent again: a conversation by its
@@ -200,6 +453,19 @@ def digest_opening(conversation: Conversation) -> bytes:
         known, digest = head.opening
         if elements[: len(known)] == known:
             return digest
+    digest, decided = find_opening(conversation.wire, conversation.body, elements)
+    if decided is not None:
+        head.opening = elements[:decided], digest
+    return digest
+
+
+def find_opening(
+    wire: WireFormat, body: Mapping[str, object], elements: Sequence[Element]
+) -> tuple[bytes, int | None]:
+    """Return the digest of an opening, as `digest_opening` does, and how many elements decide it.
+
+    None if what follows them may.
+    """
     end = answered = len(elements)
     decided = None  # how many elements settle where it ends, whatever follows them
     for at, element in enumerate(elements):
@@ -213,13 +479,10 @@ def digest_opening(conversation: Conversation) -> bytes:
                 break
     else:
         end = answered
-    texts = [*conversation.wire.find_head_texts(conversation.body)]
+    texts = [*wire.find_head_texts(body)]
     for element in elements[:end]:
         texts += element.all_texts
-    digest = _digest(text for text in texts if not text.startswith(BILLING_HEADER))
-    if decided is not None:
-        head.opening = elements[:decided], digest
-    return digest
+    return _digest(text for text in texts if not text.startswith(BILLING_HEADER)), decided
 
 
 def _digest_opening(conversation: Conversation, clears: bool) -> bytes:
@@ -248,7 +511,7 @@ class ResultIds:
         self._known = conversation.parsed
 
     def __getitem__(self, place: int) -> ResultId:
-        return ResultId(place, self._results[place].turn, self._digest_at(place))
+        return ResultId(place, self._results[place].turn, self.digest_at(place))
 
     def has(self, result: ResultId) -> bool:
         """Whether the very same result stands at its place; as far as was written down."""
@@ -257,10 +520,11 @@ class ResultIds:
             return False
         if digest is None:
             return True
-        is_same = self._results[place].turn == turn and self._digest_at(place) == digest
+        is_same = self._results[place].turn == turn and self.digest_at(place) == digest
         return is_same and digest != _UNKNOWN
 
-    def _digest_at(self, place: int) -> bytes:
+    def digest_at(self, place: int) -> bytes:
+        """Return the digest of the id, the texts and the images of a result."""
         element = self._results[place].element
         known = self._known[element]
         digests = known.result_digests

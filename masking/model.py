@@ -121,6 +121,8 @@ class ToolResult(NamedTuple):
     turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
     target: None unless the policy asks for targets, and if the call has none.
     arguments: those of the call, as in `Call`; None if no turn declares it.
+    client_texts: the texts as the client wrote them, where they were shortened at arrival; empty
+        elsewhere.
     """
 
     call_id: str | None
@@ -137,6 +139,7 @@ class ToolResult(NamedTuple):
     turn: int | None = None
     target: Target | None = None
     arguments: object = None
+    client_texts: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -147,6 +150,10 @@ class ToolResult(NamedTuple):
     def text(self) -> str:
         """All of its texts, joined."""
         return self.texts[0] if len(self.texts) == 1 else "".join(self.texts)
+
+    def client_text(self, number: int) -> str:
+        """Return one of its texts as the client wrote it, also where it was shortened."""
+        return (self.client_texts or self.texts)[number]
 
     def replace(self, number: int, placeholder: str) -> "Replacement":
         """Return the replacement of one of its texts; not for contents of the kind `other`."""

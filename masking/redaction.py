@@ -195,8 +195,10 @@ def _decide(result: ToolResult, ahead: _Ahead, template: Template) -> Decision:
         return Decision(result, "not_string", scenario=scenario)
     call_id, tool = result.call_id or "", result.tool
     replacements = tuple(
-        result.replace(place, template.render(call_id, tool, text, result.arguments))
-        for place, text in enumerate(result.texts)
+        result.replace(
+            place, template.render(call_id, tool, result.client_text(place), result.arguments)
+        )
+        for place in range(len(result.texts))
         if not is_placeholder(result, place, template)
     )
     if not replacements:

@@ -265,7 +265,8 @@ class _Reduction:
             if len(find_blocks(result.text)) > whole:
                 return
         for place, text in enumerate(result.texts):
-            masked = mask_observation(text, self._options.max_observation_chars)
+            left_out = len(result.client_text(place)) - len(text)
+            masked = mask_observation(text, self._options.max_observation_chars, left_out)
             if masked != text:
                 yield result.replace(place, masked)
 
@@ -385,15 +386,17 @@ _ANY_COUNT = "0" * 20
 """Digits to continue with if a placeholder was clipped before the end of its number."""
 
 
-def mask_observation(text: str, max_chars: int) -> str:
+def mask_observation(text: str, max_chars: int, left_out: int = 0) -> str:
     """Return a placeholder, followed by the blocks of dispatch results in the text.
+
+    left_out: the code points that are no longer in the text, because it was shortened at arrival.
 
     The placeholder is clipped to `max_chars` code points but never to nothing, because some
     providers refuse an empty result. Blocks are not clipped. The very same text comes back if the
     outcome would not be shorter, or if the text is already such an outcome, with any number.
     """
     blocks = find_blocks(text)
-    outside = len(text) - sum(map(len, blocks))
+    outside = left_out + len(text) - sum(map(len, blocks))
     masked = _render_observation(str(outside), blocks, max_chars)
     if len(masked) >= len(text) or _could_have_rendered(text, blocks, max_chars):
         return text

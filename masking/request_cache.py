@@ -15,7 +15,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby, pairwise
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -23,7 +23,17 @@ from typing import Any, NamedTuple
 import msgspec
 import orjson
 
-from masking.conversation import Conversation, HeadFacts, ParsedElement, Request, index_request
+from masking.conversation import (
+    Conversation,
+    HeadFacts,
+    ParsedElement,
+    Request,
+    ShortenedElement,
+    index_request,
+    inside_element,
+    read_shortened,
+    shortened_history,
+)
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.errors import WireError
@@ -169,6 +179,7 @@ class RequestCache:
             item, weight = _decode_element(data)
             element, is_in_envelope = wire.read_element(item), wire.is_needed_in_envelope(item)
             weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
+            weight += _weigh_shortened(data, element)
             found = CachedElement(item, element, data, weight, is_in_envelope)
             self._by_sample[sample] = found.ref
         return found
@@ -281,7 +292,12 @@ class CachedRequest(Request):
         listed = frame.list_path, items, elements
         super().__init__(frame.fill(items), wire, path, body, frame.facts, history, listed)
         self.envelope = envelope
-        self._elements, self._starts = elements, starts
+        self._elements, self._starts, self._frame = elements, starts, frame
+
+    @cached_property
+    def _is_ascii(self) -> bool:
+        """Whether the body is ASCII, so that new texts in it are escaped to that."""
+        return self.body.isascii()
 
     def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
         """Return the body after replacements. Raises WireError if it cannot be done or proven.
@@ -296,9 +312,62 @@ class CachedRequest(Request):
             return self.splice_elements(replacements, len(list_path))
         return super().replace_texts(replacements, list_path)
 
+    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
+        """Return the request after results were shortened, as in `Request`.
+
+        What becomes of an element is made and proven once, as in `replace_texts`.
+        """
+        depth, body, ascii_only = len(list_path), self.body, self._is_ascii
+        elements, starts = [*self._elements], [*self._starts]
+        pieces: list[bytes] = []
+        done = moved = 0  # the bytes that are copied, and how much longer they have become
+        placed = 0  # the elements that are known to be where they are
+        for at, group in groupby(replacements, lambda each: each.path[depth]):
+            known, start, wanted = self._elements[int(at)], self._starts[int(at)], tuple(group)
+            found = known.shortened
+            if found is None or found.ascii_only is not ascii_only or found.replacements != wanted:
+                element = self._shorten_element(known, wanted, depth, ascii_only)
+                known.shortened = found = ShortenedElement(wanted, ascii_only, element)
+            if isinstance(found.parsed, CachedElement):
+                elements[int(at)] = found.parsed
+                pieces += body[done:start], found.parsed.data
+                done = start + len(known.data)
+                starts[placed : int(at) + 1] = [
+                    each + moved for each in starts[placed : int(at) + 1]
+                ]
+                placed, moved = int(at) + 1, moved + len(found.parsed.data) - len(known.data)
+        if not pieces:
+            return self
+        starts[placed:] = [each + moved for each in starts[placed:]]
+        shortened = CachedRequest(
+            b"".join((*pieces, body[done:])),
+            self.wire,
+            self.path,
+            elements,
+            starts,
+            self._frame,
+            shortened_history(self.history),
+        )
+        shortened._is_ascii = ascii_only  # what is edited in it is spelled as in the client's own
+        return shortened
+
+    def _shorten_element(
+        self, known: CachedElement, wanted: Sequence[Replacement], depth: int, ascii_only: bool
+    ) -> CachedElement | None:
+        """Return an element after results were shortened; None if it would read otherwise."""
+        inside = inside_element(wanted, depth)
+        try:
+            data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
+            item, weight = _decode_element(data)
+        except ValueError:  # a WireError is one
+            return None
+        element = read_shortened(self.wire, item, known.element)
+        if element is None:
+            return None
+        return CachedElement(item, element, data, weight, known.is_in_envelope)
+
     def splice_elements(self, replacements: Sequence[Replacement], depth: int) -> bytes:
-        body = self.body
-        ascii_only = body.isascii()
+        body, ascii_only = self.body, self._is_ascii
         pieces: list[bytes] = []
         done = 0
         for at, group in groupby(replacements, lambda replacement: replacement.path[depth]):
@@ -311,7 +380,7 @@ class CachedRequest(Request):
                 or edited.ascii_only is not ascii_only
                 or edited.replacements != wanted
             ):
-                inside = tuple([Replacement(each.path[depth + 1 :], *each[1:]) for each in wanted])
+                inside = inside_element(wanted, depth)
                 data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
                 known.edited = edited = _Edited(wanted, ascii_only, data)
             pieces += body[done:start], edited.data
@@ -485,6 +554,10 @@ Python's comparison of what was decoded somewhat earlier."""
 _VALUE_BYTES = 100
 """What a value takes at most as a rule, beside the characters of a text."""
 
+_LONG_CHARS = 4_000
+_SHORTENED_BYTES = 16_000
+"""What a longer text is shortened to, as a rule; it is kept as bytes and decoded."""
+
 _FEW_BYTES = 400
 """So much of a frame may change without its being weighed anew."""
 
@@ -570,3 +643,9 @@ def _weigh_edited(data: bytes, element: Element) -> int:
         return 0
     masked = sum(len(text) for result in element.results for text in result.texts)
     return max(0, len(data) - masked)
+
+
+def _weigh_shortened(data: bytes, element: Element) -> int:
+    """Return about how many bytes an element takes once more, when its results are shortened."""
+    is_long = any(len(text) > _LONG_CHARS for result in element.results for text in result.texts)
+    return 2 * min(len(data), _SHORTENED_BYTES) if is_long else 0

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from masking.arrival import ArrivalPolicy, Arrived, arrive
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import append, apply
 from masking.memory import ConversationContext, Past
@@ -31,11 +32,12 @@ from masking.wire import CHAT, OnHistoryEdit, WireFormat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategies:
-    """All that may be done to a request, in this order: redaction, the window, reduction.
+    """All that may be done to a request: at arrival, redaction, the window, reduction, in order.
 
     Only the last removes messages.
     """
 
+    arrival: ArrivalPolicy = field(default_factory=ArrivalPolicy)
     redaction: RedactionPolicy = field(default_factory=RedactionPolicy)
     schema1: MaskPolicy = field(default_factory=MaskPolicy)
     reduction: ReductionOptions = field(default_factory=ReductionOptions)
@@ -43,7 +45,17 @@ class Strategies:
     @property
     def can_change(self) -> bool:
         """Whether any of them can change a request at all."""
-        return self.redaction.redacts or self.schema1.masks or self.reduction.reduces
+        return (
+            (self.arrival.enabled and self.shortens)
+            or self.redaction.redacts
+            or self.schema1.masks
+            or self.reduction.reduces
+        )
+
+    @property
+    def shortens(self) -> bool:
+        """Whether a result may go out shortened, if only because it was sent so before."""
+        return self.schema1.enabled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +63,7 @@ class Rewrite:
     """A request as it is to leave: its body, and what was decided about its tool results.
 
     body: the very object that came in, if nothing was changed.
-    conversation: the request as it came in.
+    conversation: the request as it came in, but for what was shortened at arrival.
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
@@ -61,6 +73,7 @@ class Rewrite:
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
         decided as `cleared`, and is no edit of ours.
     cleared_past: what is to be remembered of the conversation as one that the provider clears.
+    arrived: what became of its long results at arrival; None if nobody looked.
     """
 
     body: bytes
@@ -75,6 +88,7 @@ class Rewrite:
     left_whole: bool = False
     clearing: Clearing | None = None
     cleared_past: Past | None = None
+    arrived: Arrived | None = None
 
 
 def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
@@ -87,7 +101,7 @@ def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conver
 
 
 def rewrite_request(
-    request: bytes | Conversation,
+    request: bytes | Conversation | Arrived,
     strategies: MaskPolicy | Strategies,
     wire: WireFormat = CHAT,
     path: str = "",
@@ -98,9 +112,10 @@ def rewrite_request(
     takes_changes: bool = False,
     clearing_context: ConversationContext | None = None,
 ) -> Rewrite:
-    """Mask the old tool results of a request: redaction, the window, reduction.
+    """Shorten the long tool results of a request, and mask its old ones.
 
-    request: as read by `RequestCache.read`; or a body, which is read as by `read_request`.
+    request: as read by `RequestCache.read`; or a body, which is read as by `read_request`; or as
+        it is after arrival, where what was sent before decides that.
     strategies: all of them; or the policy of the window alone.
     prices: by which the window's boundary moves. By default masking never has a price, and the
         window slides.
@@ -119,10 +134,17 @@ def rewrite_request(
     as `read_request` does, and if the edits cannot be made and proven; the request is then to be
     sent unchanged.
     """
-    conversation = read_request(request, wire, path) if isinstance(request, bytes) else request
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
-    policy = strategies.schema1
+    if isinstance(request, bytes):
+        request = read_request(request, wire, path)
+    if isinstance(request, Arrived):
+        arrived = request
+    elif strategies.shortens:
+        arrived = arrive(request, strategies.arrival)
+    else:
+        arrived = Arrived(request, request)
+    conversation, policy = arrived.conversation, strategies.schema1
     if policy.wanted_arguments:
         conversation = with_targets(conversation, policy.wanted_arguments)
     binding = conversation.binding
@@ -178,6 +200,7 @@ def rewrite_request(
         left_whole=left_whole,
         clearing=clears.clearing,
         cleared_past=clears.past,
+        arrived=arrived,
     )
 
 

@@ -17,7 +17,8 @@ ROOMS = {
     "index": ("masking.conversation", "masking.request_cache"),
     "window": ("masking.window",),
     "strategies": (
-        *("masking.redaction", "masking.reduction", "masking.history_summary", "masking.mcp"),
+        *("masking.arrival", "masking.redaction", "masking.reduction"),
+        *("masking.history_summary", "masking.mcp"),
     ),
     "memory": ("masking.memory",),
     "road": ("masking.rewrite", "masking.messages_api"),
@@ -28,7 +29,14 @@ ROOMS = {
     "ground": (
         *("addon.accounts", "addon.network", "addon.places", "addon.once", "addon.version"),
         *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
-        *("addon.content", "addon.stored_prices", "addon.threads", "addon.stages", "addon.passed"),
+        *(
+            "addon.content",
+            "addon.held",
+            "addon.stored_prices",
+            "addon.threads",
+            "addon.stages",
+            "addon.passed",
+        ),
     ),
     "masker": ("addon.masker",),
     "records": ("addon.records",),
@@ -59,7 +67,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "window": LEAVES,
     "strategies": (*LEAVES, "window"),
     # What was sent before is remembered in the window's terms, whatever format it was in.
-    "memory": (*LEAVES, "window"),
+    "memory": (*LEAVES, "window", "strategies"),
     # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
     "road": (*LEAVES, "window", "strategies", "memory"),
     # Nothing that works knows where its settings came from.

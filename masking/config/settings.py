@@ -32,6 +32,7 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
+from masking.arrival import ArrivalPolicy
 from masking.config.rules import ANY, RequestFacts, Rule, find_first
 from masking.errors import ConfigError
 from masking.mcp import McpSettings
@@ -308,6 +309,65 @@ class Schema1Table:
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+class ArrivalTable:
+    """At arrival. `error_words_max_chars` and `placeholder_arguments_chars` of `schema1` hold."""
+
+    enabled: StrictBool = Field(
+        default=False,
+        description="Shorten a long tool result to its head and tail the first time it is sent, "
+        "and send it in the same words ever after. The provider's cache has never held it, so that "
+        "this saves at any price of a cached token, and also where nothing old may be masked. "
+        "Errors stay whole, and the results of calls that name a file. `false` stops what is new; "
+        "what was sent shortened stays so until `schema1.enabled` is `false`.",
+    )
+    max_chars: StrictInt = Field(
+        default=ArrivalPolicy.max_chars, description="Longer texts are shortened."
+    )
+    head_chars: StrictInt = Field(
+        default=ArrivalPolicy.head_chars,
+        description="What is left of their beginning, at most; up to 200 characters less where "
+        "that ends a line.",
+    )
+    tail_chars: StrictInt = Field(
+        default=ArrivalPolicy.tail_chars,
+        description="What is left of their end, at most, likewise.",
+    )
+    keep_tools: tuple[str, ...] = Field(
+        default=ArrivalPolicy.keep_tools,
+        description="The results of these tools stay whole (patterns, as in `schema1`). The "
+        "shipped ones are sub-agents, whose reports cannot be had again, and instructions.",
+    )
+    only_tools: tuple[str, ...] = Field(
+        default=ArrivalPolicy.only_tools,
+        description="Shorten the results of these tools alone; empty: of all tools.",
+    )
+    file_arguments: tuple[str, ...] = Field(
+        default=ArrivalPolicy.file_arguments,
+        description="The arguments that name a file. The result of a call that has one stays "
+        "whole, because an agent that reads a file wants it, and reads again what it does not get; "
+        "a search, by `pattern`, `query` or `regex`, reads none. So does the result of a shell "
+        "command that only prints files (`cat`, `sed -n`). Empty: reads are shortened, too.",
+    )
+    marker_template: str = Field(
+        default=ArrivalPolicy.marker_template,
+        description="What stands between head and tail. Fields: `{left_out_chars}`, "
+        "`{original_chars}`, `{arguments}` of the call, and `{recall}`, the id under which the "
+        "whole text is kept (see `[observation_masking.recall]`).",
+    )
+
+    def __post_init__(self) -> None:
+        self.to_policy(Schema1Table())  # raises ConfigError
+
+    def to_policy(self, schema1: Schema1Table) -> ArrivalPolicy:
+        """Return the policy, given the settings of the window. Raises ConfigError."""
+        return ArrivalPolicy(
+            **vars(self),
+            arguments_chars=schema1.placeholder_arguments_chars,
+            error_words_max_chars=schema1.error_words_max_chars,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, config=TABLE)
 class RedactionTable:
     """Redaction. `placeholder_arguments_chars` of `schema1` holds here, too."""
 
@@ -566,7 +626,7 @@ class WindowTable(OwnWindow):
     tokens: StrictInt = Field(description="the tokens that fit, prompt and answer together")
 
 
-RULED_TABLES = ("schema1", "redaction", "reduction")
+RULED_TABLES = ("schema1", "arrival", "redaction", "reduction")
 """The tables whose keys a rule can change."""
 
 RULED = ("mode", "holdout_percent", *RULED_TABLES)
@@ -605,6 +665,9 @@ class RuleTable(BaseModel):
     schema1: dict[str, object] = Field(
         default_factory=dict,
         description="the keys of [`schema1`](#schema1) that are different for them",
+    )
+    arrival: dict[str, object] = Field(
+        default_factory=dict, description="the same for [`arrival`](#arrival)"
     )
     redaction: dict[str, object] = Field(
         default_factory=dict, description="the same for [`redaction`](#redaction)"
@@ -662,6 +725,7 @@ class Tables:
         default="", description="Any text. Another one chooses other conversations."
     )
     schema1: Schema1Table = Schema1Table()
+    arrival: ArrivalTable = ArrivalTable()
     redaction: RedactionTable = RedactionTable()
     reduction: ReductionTable = ReductionTable()
     mcp: McpTable = McpTable()
@@ -700,7 +764,8 @@ class Tables:
         "request holds. `host`, `model`, `path` and `client` are patterns of what its record "
         "shows, `header` is one that it must have, or a table of names with patterns of their "
         "values. `label` is what its records are called. `mode`, `holdout_percent`, and every key "
-        "of `schema1`, `redaction` and `reduction` can be set anew; the others stay as they are.",
+        "of `schema1`, `arrival`, `redaction` and `reduction` can be set anew; the others stay as "
+        "they are.",
         examples=[
             {
                 "header": {"x-team": "research*"},
@@ -717,6 +782,12 @@ class Tables:
             raise ConfigError(
                 "{recall} needs recall.enabled = true", "schema1.placeholder_template"
             )
+        try:
+            arrival = self.arrival.to_policy(self.schema1)
+        except ConfigError as error:
+            raise ConfigError(error.problem, f"arrival.{error.path}") from None
+        if arrival.marker.names_recall and not self.recall.enabled:
+            raise ConfigError("{recall} needs recall.enabled = true", "arrival.marker_template")
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
@@ -771,7 +842,12 @@ class Settings(Tables):
     def strategies(self) -> Strategies:
         """What may be done to a request."""
         redaction = self.redaction.to_policy(self.schema1.placeholder_arguments_chars)
-        return Strategies(redaction=redaction, schema1=self.policy, reduction=self.reduction)
+        return Strategies(
+            arrival=self.arrival.to_policy(self.schema1),
+            redaction=redaction,
+            schema1=self.policy,
+            reduction=self.reduction,
+        )
 
     @cached_property
     def price_settings(self) -> PriceSettings:

@@ -355,7 +355,8 @@ def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
         if is_short:
             reason = "too_short"
             continue
-        placeholder = template.render(call_id, tool, text, result.arguments)
+        whole = result.client_text(place)
+        placeholder = template.render(call_id, tool, whole, result.arguments)
         # Shorter in characters, which is quickly found, and in estimated tokens.
         if must_shrink and not (
             len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)

@@ -7,7 +7,7 @@ specifications, so a template can reach nothing but these values.
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -39,6 +39,8 @@ _NUMBERS = ("{original_chars}", "{original_tokens}")
 _ARGUMENTS, _RECALL = "{arguments}", "{recall}"
 _COSTLY = (_ARGUMENTS, _RECALL, _NUMBERS[1])
 _FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _ARGUMENTS, _RECALL, *_NUMBERS})
+_LEFT_OUT = "{left_out_chars}"
+_MARKER_FIELDS = frozenset({_LEFT_OUT, _NUMBERS[0], _ARGUMENTS, _RECALL})
 _LONGEST_NUMBER = 20
 """In digits: no text has 10**20 characters."""
 
@@ -106,17 +108,75 @@ def parse_template(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
 
     A blank placeholder would leave an empty message, which some providers refuse.
     """
-    if not template.strip():
-        raise ConfigError("must not be blank", "placeholder_template")
-    pieces = tuple(_FIELD.split(template))
-    unknown = next((field for field in pieces[1::2] if field not in _FIELDS), None)
-    if unknown is not None:
-        known = ", ".join(sorted(_FIELDS))
-        raise ConfigError(f"unknown field {unknown} (known: {known})", "placeholder_template")
-    fields = {field: f"%({field[1:-1]})s" for field in _FIELDS}
-    pattern = "".join(fields.get(piece, piece.replace("%", "%%")) for piece in pieces)
+    pieces = _split(template, _FIELDS, "placeholder_template")
+    pattern = _to_pattern(pieces, _FIELDS)
     costly = tuple(field for field in _COSTLY if field in pieces)
     return Template(pieces, pattern, arguments_chars, costly)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A parsed template of what stands between the head and the tail of a shortened text.
+
+    pieces, pattern, arguments_chars: as in `Template`.
+    longest: how many code points it has at most.
+    found: matches it in a text, with any numbers, arguments and recall id.
+    """
+
+    pieces: tuple[str, ...]
+    pattern: str
+    arguments_chars: int
+    longest: int
+    found: re.Pattern[str]
+
+    @property
+    def names_recall(self) -> bool:
+        """Whether it has the id under which the whole text can be recalled."""
+        return _RECALL in self.pieces
+
+    def render(self, text: str, left_out: int, arguments: object) -> str:
+        """Return the marker in a text of which so many code points are left out."""
+        values: dict[str, object] = {"left_out_chars": left_out, "original_chars": len(text)}
+        if _ARGUMENTS in self.pieces:
+            values["arguments"] = render_arguments(arguments, self.arguments_chars)
+        if _RECALL in self.pieces:
+            values["recall"] = recall_id(text)
+        return self.pattern % values
+
+
+@functools.lru_cache(64)
+def parse_marker(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Marker:
+    """Parse the template of a marker. Raises ConfigError for an unknown field or a blank one."""
+    pieces = _split(template, _MARKER_FIELDS, "marker_template")
+    fields = {
+        _LEFT_OUT: ("[0-9]{1,20}", _LONGEST_NUMBER),
+        _NUMBERS[0]: ("[0-9]{1,20}", _LONGEST_NUMBER),
+        _ARGUMENTS: ("[^\\n]*?", arguments_chars),
+        _RECALL: (_ID.pattern, RECALL_ID_CHARS),
+    }
+    return Marker(
+        pieces,
+        _to_pattern(pieces, _MARKER_FIELDS),
+        arguments_chars,
+        sum(fields[piece][1] if piece in fields else len(piece) for piece in pieces),
+        re.compile("".join(fields[p][0] if p in fields else re.escape(p) for p in pieces)),
+    )
+
+
+def _split(template: str, fields: Collection[str], path: str) -> tuple[str, ...]:
+    if not template.strip():
+        raise ConfigError("must not be blank", path)
+    pieces = tuple(_FIELD.split(template))
+    unknown = next((field for field in pieces[1::2] if field not in fields), None)
+    if unknown is not None:
+        known = ", ".join(sorted(fields))
+        raise ConfigError(f"unknown field {unknown} (known: {known})", path)
+    return pieces
+
+
+def _to_pattern(pieces: Iterable[str], fields: Collection[str]) -> str:
+    named = {field: f"%({field[1:-1]})s" for field in fields}
+    return "".join(named.get(piece, piece.replace("%", "%%")) for piece in pieces)
 
 
 def _matches(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
@@ -279,6 +339,7 @@ def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
         if decision.reason == "masked":
             result = decision.result
             replaced = {r.path for r in decision.replacements if r.image is None}
-            for slot, text in zip(result.slots, result.texts, strict=True):
+            texts = result.client_texts or result.texts
+            for slot, text in zip(result.slots, texts, strict=True):
                 if (*result.path, *slot) in replaced:
                     yield text

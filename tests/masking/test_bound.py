@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.memory import decode_branches, encode_branches
-from masking.memory import BoundaryMemory, Branches, digest_opening
+from masking.memory import BoundaryMemory, Remembered, digest_opening
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -58,10 +58,11 @@ class Session:
 
     def restart(self) -> None:
         self.memory = BoundaryMemory(self._write)
-        self.memory.load([(opening, decode_branches(line)) for opening, line in self.file.items()])
+        known = self.file.items()
+        self.memory.load((opening, Remembered(decode_branches(line))) for opening, line in known)
 
-    def _write(self, opening: bytes, branches: Branches) -> None:
-        self.file[opening] = encode_branches(branches)
+    def _write(self, opening: bytes, remembered: Remembered) -> None:
+        self.file[opening] = encode_branches(remembered.branches)
 
     def take(self, step: Step) -> Rewrite | None:
         """Send the conversation so far, and add the answer and its tool result."""

@@ -14,6 +14,7 @@ from masking.memory import (
     BoundaryMemory,
     Move,
     Past,
+    Remembered,
     ResultIds,
     digest_answers,
     digest_opening,
@@ -348,18 +349,19 @@ def test_of_two_conversations_with_the_same_answers_that_with_the_same_results_i
 
 def test_what_is_read_late_comes_before_what_was_met_since() -> None:
     changes: list[tuple[bytes, int]] = []
-    memory = BoundaryMemory(lambda opening, branches: changes.append((opening, len(branches))))
+    memory = BoundaryMemory(lambda opening, known: changes.append((opening, len(known.branches))))
     late = Past(met=anchor(2), last=anchor(3), sent=9.0)
     keep(memory, late, TALK)
     opening = digest_opening(body(TALK))
-    memory.load([(opening, (past(3, move(1)),)), (b"other", (past(1),))])
-    assert {b"other": (past(1),), opening: (late, past(3, move(1)))} == memory._branches
+    memory.load([(opening, Remembered((past(3, move(1)),))), (b"other", Remembered((past(1),)))])
+    expected = {b"other": (past(1),), opening: (late, past(3, move(1)))}
+    assert {name: Remembered(each) for name, each in expected.items()} == memory._known
     assert [(opening, 1), (opening, 2)] == changes
 
 
 def test_what_is_sent_whole_is_forgotten() -> None:
     changes: list[tuple[bytes, int]] = []
-    memory = BoundaryMemory(lambda opening, branches: changes.append((opening, len(branches))))
+    memory = BoundaryMemory(lambda opening, known: changes.append((opening, len(known.branches))))
     memory.forget(body(TALK))
     keep(memory, past(3, move(1)), TALK)
     memory.forget(body([*TALK, *turn("d")]))
@@ -399,7 +401,7 @@ def test_a_greeting_before_the_user_speaks_is_no_end_of_the_opening() -> None:
 def test_so_they_are_where_the_results_of_all_become_too_many() -> None:
     changes: list[tuple[bytes, int]] = []
     memory = BoundaryMemory(
-        lambda opening, branches: changes.append((opening, len(branches))), max_results=7
+        lambda opening, known: changes.append((opening, len(known.branches))), max_results=7
     )
     talks: list[list[ChatMessage]] = [
         [{"role": "user", "content": f"Task {n}."}, *turn("a")] for n in range(3)
@@ -412,19 +414,19 @@ def test_so_they_are_where_the_results_of_all_become_too_many() -> None:
     assert [False, True, True] == known
     assert (digest_opening(body(talks[0])), 0) == changes[-1]
     keep(memory, past(1, move(1)._replace(results=move(1).results * 7)), TALK)
-    assert not memory._branches
+    assert not memory._known
 
 
 def test_what_is_loaded_is_bounded_as_well() -> None:
     forgotten: list[bytes] = []
     memory = BoundaryMemory(lambda opening, _: forgotten.append(opening), max_conversations=2)
-    memory.load((bytes([n]), (past(1),)) for n in range(4))
+    memory.load((bytes([n]), Remembered((past(1),))) for n in range(4))
     assert [b"\0", b"\1"] == forgotten
 
 
 def test_the_branches_of_one_opening_are_bounded() -> None:
     counts: list[int] = []
-    memory = BoundaryMemory(lambda _, branches: counts.append(len(branches)))
+    memory = BoundaryMemory(lambda _, known: counts.append(len(known.branches)))
     for n in range(36):
         talk = [*OPENING, assistant(call(f"x{n}")), result(f"x{n}")]
         late = Past(met=anchor(1, talk), last=anchor(1, talk), sent=float(n))
@@ -434,7 +436,7 @@ def test_the_branches_of_one_opening_are_bounded() -> None:
 
 def test_what_was_remembered_before_can_be_loaded() -> None:
     memory = BoundaryMemory()
-    memory.load([(digest_opening(body(TALK)), (past(3, move(1)),))])
+    memory.load([(digest_opening(body(TALK)), Remembered((past(3, move(1)),)))])
     assert past(3, move(1)) == memory.lookup(body(TALK), 0.0, 300.0).past
 
 

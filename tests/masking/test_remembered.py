@@ -341,7 +341,8 @@ def test_edits_leave_no_more_and_more_conversations_behind() -> None:
         if masked and count % 10 == 1:
             messages = edit(messages, min(masked))
     assert session.memory is not None
-    ((branch,),) = session.memory._branches.values()
+    (known,) = session.memory._known.values()
+    (branch,) = known.branches
     assert branch.moves
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from masking import Decision, MaskPolicy, Rewrite, rewrite_request
-from masking.memory import BoundaryMemory, Branches
+from masking.memory import BoundaryMemory, Remembered
 from masking.rewrite import Strategies
 from masking.window import FREE, BoundaryPrices
 from masking.wire import FORMATS
@@ -55,7 +55,7 @@ class Proxy:
     """A proxy that remembers conversations, and can be started again with what it wrote down."""
 
     def __init__(self) -> None:
-        self._file: dict[bytes, Branches] = {}
+        self._file: dict[bytes, Remembered] = {}
         self.restart()
 
     def restart(self) -> None:

@@ -57,8 +57,8 @@ class Body:
     def read(self) -> bytes:
         return self.body
 
-    def measure(self, body: bytes) -> int:
-        return len(body)
+    def encode(self, body: bytes) -> bytes:
+        return body
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         """There is no flow to be marked."""
