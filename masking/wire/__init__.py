@@ -3,11 +3,13 @@
 import re
 from typing import NamedTuple
 
+from masking.wire.answer import Told, read_told
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.format import (
     Charge,
     HeadSize,
+    HeldHistory,
     Marks,
     OnHistoryEdit,
     Purpose,
@@ -52,11 +54,13 @@ __all__ = [
     "Charge",
     "Cleared",
     "HeadSize",
+    "HeldHistory",
     "Marks",
     "Match",
     "OnHistoryEdit",
     "Purpose",
     "RoleOrder",
+    "Told",
     "Usage",
     "WireFormat",
     "count_blocks",
@@ -70,6 +74,7 @@ __all__ = [
     "is_marked",
     "is_plausible",
     "read_cleared",
+    "read_told",
     "read_usage",
 ]
 

@@ -197,6 +197,17 @@ def never(*_: object) -> bool:
     return False
 
 
+class HeldHistory(NamedTuple):
+    """A history that the provider holds: a request has only what is new in it.
+
+    answer: the id of the answer that the request continues; None where it begins anew.
+    name: that of the conversation, where it has one.
+    """
+
+    answer: str | None = None
+    name: str | None = None
+
+
 class ClearingFormat(NamedTuple):
     """How a request of a format asks its provider to clear old tool results itself.
 
@@ -248,6 +259,11 @@ class WireFormat(NamedTuple):
     compacts: whether a request asks for its history in short, by its document and its path; None
         if there is no such request.
     clearing: how a request asks its provider to clear old results; None if there is no such way.
+    find_held: returns what history the provider holds, where that is the only reason why a request
+        must pass unchanged, by its document; None if there is none, or another reason. None itself
+        if the format has no such requests.
+    may_be_continued: whether a later request may name the answer in place of the history, by the
+        document.
     """
 
     name: str
@@ -272,6 +288,8 @@ class WireFormat(NamedTuple):
     forbids_tools: Callable[[Document], bool] = chooses_no_tool
     compacts: Callable[[Document, str], bool] | None = None
     clearing: ClearingFormat | None = None
+    find_held: Callable[[Document], HeldHistory | None] | None = None
+    may_be_continued: Callable[[Document], bool] = never
 
     def measure_element(self, element: object) -> ElementSize:
         """Return the size of an element in estimated tokens, for the rule."""

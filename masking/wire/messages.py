@@ -19,6 +19,7 @@ from masking.wire.format import (
     ClearingFormat,
     Document,
     HeadSize,
+    HeldHistory,
     Marks,
     OnHistoryEdit,
     WireFormat,
@@ -264,6 +265,20 @@ def find_obstacle(document: Document) -> str | None:
     return None
 
 
+def find_held(document: Document) -> HeldHistory | None:
+    """Return what history the provider holds in a thread, which the request may begin."""
+    thread = document.get("thread")
+    rest = {key: value for key, value in document.items() if key != "thread"}
+    if not isinstance(thread, dict) or find_obstacle(rest) is not None:
+        return None
+    return HeldHistory(non_empty(thread.get("previous_message_id")))
+
+
+def may_be_continued(document: Document) -> bool:
+    """Whether a message can be named by the next request: it is in a thread."""
+    return isinstance(document.get("thread"), dict)
+
+
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
     """Return what the model does with bound thinking.
 
@@ -414,4 +429,6 @@ MESSAGES = WireFormat(
         write_clearing_edit,
         beta="context-management-2025-06-27",
     ),
+    find_held=find_held,
+    may_be_continued=may_be_continued,
 )

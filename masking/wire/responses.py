@@ -16,6 +16,7 @@ from masking.wire.format import (
     Charge,
     Document,
     HeadSize,
+    HeldHistory,
     Marks,
     OnHistoryEdit,
     WireFormat,
@@ -312,6 +313,25 @@ def find_obstacle(document: Document) -> str | None:
     return None
 
 
+_HELD_BY = ("previous_response_id", "conversation")
+
+
+def find_held(document: Document) -> HeldHistory | None:
+    """Return what history the provider holds: by an earlier response, or by a conversation."""
+    previous, conversation = map(document.get, _HELD_BY)
+    if isinstance(conversation, dict):
+        conversation = conversation.get("id")
+    held = HeldHistory(non_empty(previous), non_empty(conversation))
+    rest = {key: value for key, value in document.items() if key not in _HELD_BY}
+    is_held = held != HeldHistory() and find_obstacle(rest) is None
+    return held if is_held else None
+
+
+def may_be_continued(document: Document) -> bool:
+    """Whether a response can be named by the next request: it is stored, or its socket has it."""
+    return document.get("store") is not False or document.get("type") == "response.create"
+
+
 def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
     """Return what the model does with bound reasoning; older models do not bind it."""
     return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
@@ -417,4 +437,6 @@ RESPONSES = WireFormat(
     is_needed_in_envelope=is_needed_in_envelope,
     answers_in_runs=True,
     compacts=compacts,
+    find_held=find_held,
+    may_be_continued=may_be_continued,
 )

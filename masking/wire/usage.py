@@ -188,8 +188,8 @@ def read_usage(body: bytes) -> Usage | None:
     Its last usage wins, and fields that only an earlier one had are kept. The body may be any
     bytes; None if no usage can be read.
     """
-    chunks = (chunk for chunk in _split(body) if _MAY_HOLD_USAGE.search(chunk))
-    payloads = itertools.chain.from_iterable(map(_decode, chunks))
+    chunks = (chunk for chunk in split_answer(body) if _MAY_HOLD_USAGE.search(chunk))
+    payloads = itertools.chain.from_iterable(map(decode_payloads, chunks))
     return functools.reduce(_merge, map(find_usage, payloads), None)
 
 
@@ -206,8 +206,8 @@ def count_transformations(body: bytes) -> dict[str, int]:
     if word not in body:
         return {}
     counted: Counter[str] = Counter()
-    chunks = (chunk for chunk in _split(body, (word,)) if word in chunk)
-    for payload in itertools.chain.from_iterable(map(_decode, chunks)):
+    chunks = (chunk for chunk in split_answer(body, (word,)) if word in chunk)
+    for payload in itertools.chain.from_iterable(map(decode_payloads, chunks)):
         for path in ((_TRANSFORMATIONS,), ("message", _TRANSFORMATIONS)):
             items = _at(payload, path)
             found = items if isinstance(items, list) else []
@@ -236,8 +236,10 @@ def read_cleared(body: bytes) -> Cleared | None:
     (Anthropic's documentation, `build-with-claude/context-editing`).
     """
     found, is_whole = None, False
-    chunks = (chunk for chunk in _split(body, _SAYS_CLEARED) if _MAY_SAY_CLEARED.search(chunk))
-    for payload in itertools.chain.from_iterable(map(_decode, chunks)):
+    chunks = (
+        chunk for chunk in split_answer(body, _SAYS_CLEARED) if _MAY_SAY_CLEARED.search(chunk)
+    )
+    for payload in itertools.chain.from_iterable(map(decode_payloads, chunks)):
         if not isinstance(payload, dict):
             continue
         is_whole |= payload.get("type") == "message_stop" or bool(payload.get("stop_reason"))
@@ -284,7 +286,7 @@ def find_usage(payload: object) -> Usage | None:
     return Usage(**found) if found else None
 
 
-def _split(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
+def split_answer(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
     """Return the documents, or the data of those events that have one of these words, in a body."""
     if is_event_stream(body):
         return find_payloads(body)
@@ -292,7 +294,7 @@ def _split(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
     return [content] if content.startswith((b"{", b"[")) else find_data(content, words)
 
 
-def _decode(chunk: bytes) -> list[object]:
+def decode_payloads(chunk: bytes) -> list[object]:
     """Return the payloads in a chunk: one, those of Gemini's array, or those of Ollama's lines."""
     try:
         document: object = _load(chunk)
