@@ -6,7 +6,9 @@ to simulated prefix caches, and bills them.
 
 from masking.accounting.cost import (
     AS_MUCH,
+    DEFAULT_SPREAD,
     NO_MARGIN,
+    ArrivalSaving,
     Basis,
     Bill,
     Cost,
@@ -16,6 +18,7 @@ from masking.accounting.cost import (
     is_about_nothing,
     mean_price,
     read_margin,
+    split_error,
     worst_bill,
 )
 from masking.accounting.ledger import (
@@ -50,12 +53,20 @@ from masking.accounting.prompt import (
     read_prompt,
     run_lengths,
 )
-from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
+from masking.accounting.rereads import (
+    Places,
+    count_masked_repeats,
+    count_quotes,
+    count_shortened_repeats,
+    find_repeated,
+)
 
 __all__ = [
     "AS_MUCH",
+    "DEFAULT_SPREAD",
     "NO_MARGIN",
     "PARTS",
+    "ArrivalSaving",
     "Basis",
     "Bill",
     "CachePoints",
@@ -79,6 +90,8 @@ __all__ = [
     "cache_points",
     "chain",
     "count_masked_repeats",
+    "count_quotes",
+    "count_shortened_repeats",
     "count_writable",
     "digest_elements",
     "digest_head",
@@ -95,5 +108,6 @@ __all__ = [
     "read_pieces",
     "read_prompt",
     "run_lengths",
+    "split_error",
     "worst_bill",
 ]

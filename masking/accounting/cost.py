@@ -9,7 +9,7 @@ The margin says "+-" beside a saving. Its two sources are the size of the masked
 provider's tokens (`Rate`) and the blocks in which a cache keeps a prompt (`Margin`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import sqrt
@@ -551,8 +551,10 @@ class MovePrice(NamedTuple):
     price: float
 
 
-def price_move(last: Cost | None, cost: Cost, pricing: Pricing) -> MovePrice:
+def price_move(last: Cost | None, cost: Cost, pricing: Pricing, left_out: float = 0.0) -> MovePrice:
     """Return what the move at a request cost, given the cost of the request before it.
+
+    left_out: the tokens that were left out at arrival since then; no move has removed them.
 
     What follows the newly masked results is written anew. Without the move the previous prompt
     would still have been cached, as far as the cache held anything: at the hit rate of what was
@@ -560,11 +562,72 @@ def price_move(last: Cost | None, cost: Cost, pricing: Pricing) -> MovePrice:
     """
     removed = cost.before.prompt - cost.after.prompt
     removed -= (last.before.prompt - last.after.prompt) if last else 0.0
+    removed -= left_out
     warm = min(last.after.prompt * cost.hit_rate, cost.before.cached) if last else 0.0
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
     price = (pricing.write - pricing.read) * pricing.factor_at(cost.after.prompt) * rewritten
     return MovePrice(removed, uncached, rewritten, price)
+
+
+class ArrivalSaving(NamedTuple):
+    """What a request saves because long results were shortened when they arrived; an estimate.
+
+    tokens: those that are left out, as the provider counts them.
+    cost, dollars: what they would cost; as in `Bill`. It is a part of what the request saves.
+    margin, dollar_margin: by how much that may be off.
+    """
+
+    tokens: float
+    cost: float
+    dollars: float | None
+    margin: Margin
+    dollar_margin: Margin
+
+
+_SPLIT_ERROR = 0.01
+"""The part of what arrival saved by which it may be mistaken for what masking saved."""
+
+
+def split_error(error: float, arrival_error: float, saved_at_arrival: float) -> float:
+    """Return how far what masking saved may be off, given that of all, and of what arrival saved.
+
+    Both are off together, as nobody counted the prompt that both have made shorter.
+    """
+    return max(abs(error - arrival_error), _SPLIT_ERROR * abs(saved_at_arrival))
+
+
+def price_left_out(
+    left_out: Mapping[int, int], whole: PromptTokens, counts: Counts, cost: Cost, pricing: Pricing
+) -> ArrivalSaving | None:
+    """Price what was left out of a prompt at arrival; None if that is nothing.
+
+    left_out: our tokens, by the place of their piece.
+    whole: the prompt as the client wrote it. What is left out of its cached prefix would have been
+        read from the cache, as far as that held anything; all else would have been written.
+    cost: what the request cost.
+    """
+    if not left_out:
+        return None
+    cached = sum([tokens for at, tokens in left_out.items() if at < whole.pieces])
+    new = sum(left_out.values()) - cached
+    uncached = _price_uncached(whole, float(whole.tokens), float(whole.common), pricing)
+    rate, hit_rate, before = counts.rate, cost.hit_rate, cost.before
+    # A cache that held more than was sent before, as far as is known, would have held some of it.
+    common = whole.common * rate.value
+    new_hits = min(1.0, max(0.0, before.cached - common) / max(1.0, before.prompt - common))
+    price = cached * (hit_rate * pricing.read + (1 - hit_rate) * uncached)
+    price += new * (new_hits * pricing.read + (1 - new_hits) * uncached)
+    price *= rate.value * pricing.factor_at(before.prompt)
+    margin = Margin(price * min(1.0, max(rate.spread, rate.doubt)))
+    dollars = pricing.in_dollars(price)
+    return ArrivalSaving(
+        tokens=(cached + new) * rate.value,
+        cost=price,
+        dollars=dollars,
+        margin=margin,
+        dollar_margin=margin.scale((dollars or 0.0) / (price or 1.0)),
+    )
 
 
 class WorstBill(NamedTuple):

@@ -18,12 +18,14 @@ from cachetools import LRUCache
 
 from masking.accounting.cost import (
     NO_MARGIN,
+    ArrivalSaving,
     Cost,
     Counts,
     Margin,
     MovePrice,
     PromptTokens,
     bill_request,
+    price_left_out,
     price_move,
     update_counts,
 )
@@ -108,6 +110,7 @@ class Entry:
     savings, total: what has been saved up to it, in its conversation and in all.
     move: what it cost to mask more than in the request before; None if no more was masked, or if
         that request is not known.
+    arrival: what leaving out a part of long results has saved of that; None if nothing is left out.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
@@ -121,6 +124,7 @@ class Entry:
     is_frozen: bool
     tripped: bool
     move: MovePrice | None = None
+    arrival: ArrivalSaving | None = None
 
     @property
     def moved(self) -> bool:
@@ -170,6 +174,7 @@ class _State:
     """A conversation in the ledger: its number, its savings, what its last request masked.
 
     hit_rate, cost: of its last request.
+    left_out: the tokens that were left out of that at arrival.
     counts: what the provider counted.
     """
 
@@ -179,6 +184,7 @@ class _State:
     hit_rate: float = 1.0
     counts: Counts | None = None
     cost: Cost | None = None
+    left_out: float = 0.0
     breaker: Breaker = field(default_factory=Breaker)
 
 
@@ -231,16 +237,23 @@ class Ledger:
             is_masked=sent.is_masked,
             removed=sent.removed,
         )
+        whole = _send(self._cache_before, prompt.before, sent, pricing)
         cost = bill_request(
-            _send(self._cache_before, prompt.before, sent, pricing),
+            whole,
             _send(self._cache_after, prompt.after, sent, pricing),
             conversation.counts,
             usage,
             pricing,
             conversation.hit_rate,
         )
-        move = price_move(conversation.cost, cost, pricing) if moved else None
+        arrival = price_left_out(prompt.left_out, whole, conversation.counts, cost, pricing)
+        left_out = 0.0 if arrival is None else arrival.tokens
+        move = None
+        if moved:
+            new = left_out - conversation.left_out
+            move = price_move(conversation.cost, cost, pricing, new)
         conversation.hit_rate, conversation.cost = cost.hit_rate, cost
+        conversation.left_out = left_out
 
         # Whether the cache did as predicted.
         tripped = sent.is_masked and conversation.breaker.watch(
@@ -258,6 +271,7 @@ class Ledger:
             is_frozen=conversation.breaker.tripped,
             tripped=tripped,
             move=move,
+            arrival=arrival,
         )
 
     def frozen_results(self, seed: bytes, request: Conversation) -> frozenset[int] | None:

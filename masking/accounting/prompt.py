@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from masking.accounting.prefix_cache import Piece
+from masking.arrival import Arrived
 from masking.conversation import (
     Conversation,
     CountedElement,
@@ -48,12 +49,17 @@ TokensByPart = dict[Part, int]
 """Tokens of each part; a part may be missing."""
 
 
+_MARKER_TOKENS = 16
+"""About what stands between the head and the tail of a shortened text."""
+
+
 class Comparison(NamedTuple):
     """A prompt before and after masking, in estimated tokens.
 
     altered: how many pieces there are up to the last one that differs.
     left, squares: of the pieces that differ, the tokens after masking, and the squares of what each
-        of them lost, summed up.
+        of them lost, summed up. Of one that was only shortened, a marker is left: its head and its
+        tail stand in both prompts.
     """
 
     tokens_before: int
@@ -69,6 +75,7 @@ class Prompt:
 
     results_before, results_after: the tokens of all tool results that were decided on.
     parts: the tokens of each part after masking; a part without any is missing.
+    left_out: the tokens that were left out at arrival, by the place of their piece.
     """
 
     before: tuple[Piece, ...]
@@ -76,6 +83,7 @@ class Prompt:
     results_before: int = 0
     results_after: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
     def compared(self) -> Comparison:
@@ -90,9 +98,14 @@ class Prompt:
             tokens_before=sum([piece.tokens for piece in before]),
             tokens_after=sum([piece.tokens for piece in after]),
             altered=altered,
-            left=sum([after[at].tokens for at in changed]),
+            left=sum([self._left(at) for at in changed]),
             squares=sum([(before[at].tokens - after[at].tokens) ** 2 for at in changed]),
         )
+
+    def _left(self, at: int) -> int:
+        tokens = self.after[at].tokens
+        was_only_shortened = self.before[at].tokens - tokens == self.left_out.get(at)
+        return min(tokens, _MARKER_TOKENS) if was_only_shortened else tokens
 
     @property
     def tokens_before(self) -> int:
@@ -128,6 +141,17 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     if masked.pieces:
         after = (first, *_replace(counted.pieces, masked.pieces))
 
+    # Before all that, the client's own elements stood where results were shortened at arrival.
+    left_out: dict[int, int] = {}
+    if rewrite.arrived is not None and rewrite.arrived.shortened:
+        whole = [*before]
+        for element, gone, digest in _count_left_out(rewrite.arrived, counter):
+            number = element + 1
+            left_out[number] = gone
+            own = whole[number]
+            whole[number] = own._replace(digest=digest, tokens=own.tokens + gone)
+        before = tuple(whole)
+
     # A reduction drops elements, and inserts a summary in their place.
     if edits.moves:
         known = conversation.parsed
@@ -154,10 +178,24 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     return Prompt(
         before=before,
         after=after,
-        results_before=sum(results),
+        results_before=sum(results) + sum(left_out.values()),
         results_after=sum(results) + masked.change - sum(dropped),
         parts={part: tokens for part in PARTS if (tokens := parts.get(part))},
+        left_out=left_out,
     )
+
+
+def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[int, int, bytes]]:
+    """Yield each element with shortened results, how much was left out of it, and its own digest.
+
+    In the order of the request.
+    """
+    results, wire = arrived.conversation.results, arrived.client.wire
+    for at in dict.fromkeys(results[each.place].element for each in arrived.shortened):
+        own, short = arrived.client.parsed[at], arrived.conversation.parsed[at]
+        whole = own.counted or count_element(wire, own, counter)
+        left = short.counted or count_element(wire, short, counter)
+        yield at, whole.tokens - left.tokens, whole.digest
 
 
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
@@ -507,6 +545,10 @@ class Sizes:
     tool_turns: int
     tool_results: int
     masked: int
+    shortened: int | None = None
+    long_kept: Mapping[str, int] | None = None
+    left_out_chars: int | None = None
+    left_out_tokens: int | None = None
     masked_images: int = 0
     redacted: int = 0
     reduced: int = 0
@@ -539,6 +581,12 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
     change = sum([len(each.placeholder) - len(each.text) for each in texts])
     dropped = [each.result.texts for each in decisions if each.reason == "dropped"]
     change -= sum([len(text) for each in dropped for text in each])
+    # What was left out at arrival stands in no text that was decided on since.
+    arrived = rewrite.arrived
+    long_results = arrived.long_results if arrived else ()
+    outcomes: Counter[str] = Counter(each.outcome for each in long_results)
+    cuts = [each for long in long_results for each in long.replacements]
+    left_out = sum([len(each.text) - len(each.placeholder) for each in cuts])
     json_before = json_after = _count_chars(original)
     if rewrite.body is not original:
         json_after = _count_chars(rewrite.body)
@@ -547,13 +595,17 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
         tool_turns=rewrite.conversation.turns,
         tool_results=len(decisions),
         masked=sum(reasons.pop(reason, 0) for reason in MASKS),
+        shortened=outcomes.pop("shortened", None),
+        long_kept=dict(outcomes) or None,
+        left_out_chars=left_out or None,
+        left_out_tokens=sum(prompt.left_out.values()) or None if prompt else None,
         masked_images=len(replaced) - len(texts),
         redacted=reasons.pop("redacted", 0),
         reduced=reasons.pop("reduced", 0),
         dropped=reasons.pop("dropped", 0),
         kept=dict(reasons),
         result_reasons=run_lengths(row),
-        tool_chars_before=chars,
+        tool_chars_before=chars + left_out,
         tool_chars_after=chars + change,
         json_chars_before=json_before,
         json_chars_after=json_after,

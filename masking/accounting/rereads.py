@@ -1,4 +1,4 @@
-"""Re-reads: calls of a request's newest answer that repeat an earlier call.
+"""Re-reads: calls of a request's newest answer that repeat an earlier call, or quote what is gone.
 
 Whether the model could still see the results of the earlier call depends on what was masked in the
 request that it answered, which is the one before. So `find_repeated` finds these results by the
@@ -7,13 +7,15 @@ request alone, and `count_masked_repeats` counts once both are known.
 (`addon.replay.reread` has more signs, for a whole recording.)
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 
+from masking.arrival import Arrived, find_left_out
 from masking.conversation import Conversation
 from masking.history import Fold
-from masking.model import Call, ToolResult
+from masking.model import Call, ToolResult, parse_arguments
 from masking.window import CallKey, call_key
+from masking.wire.format import render_json
 
 Places = tuple[int, ...]
 """Tool results of a request, counted from 0, in order."""
@@ -30,17 +32,8 @@ def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
 
     Results that are remembered from the request before are not read again.
     """
-    elements, results = conversation.elements, conversation.results
-    # The newest answer: the last element of the assistant, or in some formats its last run.
-    end = len(elements)
-    while end and elements[end - 1].speaker != "assistant":
-        end -= 1
-    begin = end - 1 if end else end
-    while (
-        conversation.wire.answers_in_runs and begin and elements[begin - 1].speaker == "assistant"
-    ):
-        begin -= 1
-    calls = [call for element in elements[begin:end] for call in element.calls]
+    results = conversation.results
+    begin, calls = _find_newest_calls(conversation)
     if not calls:
         return ()
     index = conversation.history.fold(_ResultsByCall, results, unstable_tail=_MAY_CHANGE)
@@ -51,6 +44,93 @@ def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
 def count_masked_repeats(repeated: Iterable[Places], masked: Collection[int]) -> int:
     """Count the calls of which all earlier results were masked in the request that they answer."""
     return sum(all(place in masked for place in places) for places in repeated)
+
+
+def _find_newest_calls(conversation: Conversation) -> tuple[int, list[Call]]:
+    """Return where the newest answer begins, and the calls in it.
+
+    It is the last element of the assistant, or in some formats its last run.
+    """
+    elements = conversation.elements
+    end = len(elements)
+    while end and elements[end - 1].speaker != "assistant":
+        end -= 1
+    begin = end - 1 if end else end
+    while (
+        conversation.wire.answers_in_runs and begin and elements[begin - 1].speaker == "assistant"
+    ):
+        begin -= 1
+    return begin, [call for element in elements[begin:end] for call in element.calls]
+
+
+def count_shortened_repeats(
+    repeated: Iterable[Places], shortened: Collection[int], masked: Collection[int]
+) -> int:
+    """Count the calls of which all earlier results were shortened or masked, and not all masked."""
+    return sum(
+        all(place in shortened or place in masked for place in places)
+        and not all(place in masked for place in places)
+        for places in repeated
+    )
+
+
+# Quotes: an agent cannot write a whole line that it does not see, but for chance.
+
+LEAST_LINE_CHARS = 16
+"""A shorter line is too common to be a quote."""
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yield the lines of a text that are long enough to be quoted, without blanks around them."""
+    for line in text.splitlines():
+        if len(stripped := line.strip()) >= LEAST_LINE_CHARS:
+            yield stripped
+
+
+def count_quotes(arrived: Arrived) -> int:
+    """Count the calls in the newest answer that quote a line of what was left out at arrival.
+
+    A line that the request shows anywhere else is none: in a message, in a schema, or in a result
+    that goes on whole, be it masked since or not.
+    """
+    conversation = arrived.conversation
+    begin, calls = _find_newest_calls(conversation)
+    left_out = [
+        text
+        for each in arrived.shortened
+        if conversation.results[each.place].element < begin
+        for text in find_left_out(arrived, each)
+    ]
+    if not left_out or not calls:
+        return 0
+    wanted = [
+        {line for text in _find_texts(parse_arguments(call.arguments)) for line in lines_of(text)}
+        for call in calls
+    ]
+    hidden = set().union(*wanted).intersection(line for text in left_out for line in lines_of(text))
+    if not hidden:
+        return 0
+    head = (*conversation.wire.find_head_texts(conversation.body),)
+    shown = [*head, render_json(conversation.wire.find_tools(conversation.body))]
+    for element in conversation.elements[:begin]:
+        shown += element.all_texts
+        for call in element.calls:
+            shown += _find_texts(parse_arguments(call.arguments))
+    hidden = {line for line in hidden if not any(line in text for text in shown)}
+    return sum(not hidden.isdisjoint(lines) for lines in wanted)
+
+
+def _find_texts(value: object) -> Iterator[str]:
+    """Yield all texts in a decoded value."""
+    pending = [value]
+    while pending:
+        found = pending.pop()
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, dict):
+            pending += found.values()
+        elif isinstance(found, list):
+            pending += found
 
 
 _Linked = tuple[int, "_Linked"] | None
