@@ -376,6 +376,9 @@ def _render_strategies(settings: Settings) -> Iterator[str]:
     policy, redaction = settings.policy, settings.strategies.redaction
     if policy.masks:
         yield _render_policy(policy, settings.price_settings)
+    strategies = settings.strategies
+    if strategies.arrival.enabled and strategies.shortens:
+        yield f"long results shortened at arrival, from {strategies.arrival.max_chars:,} characters"
     if redaction.redacts:
         yield f"redaction of {', '.join(redaction.tool_names)}"
     if settings.reduction.reduces:

@@ -14,17 +14,22 @@ over this. What a request has to say, and what an answer teaches, has its one pl
 import asyncio
 import functools
 import logging
+import re
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from time import perf_counter
 
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
+from addon.content import read_answer
+from addon.held import AwaitedAnswer
 from addon.masker import (
     AskedClearing,
     BoundChange,
     Carrier,
+    LostResults,
     Masker,
     Outcome,
     SecondRequest,
@@ -50,7 +55,7 @@ from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Ru
 from addon.threads import LoopLog, Pool
 from masking.config import Settings
 from masking.rewrite import Rewrite
-from masking.wire import Match
+from masking.wire import Match, read_told
 
 logger = logging.getLogger("observation_masking")
 
@@ -65,6 +70,8 @@ _NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 _DROPPED = "thinking_dropped"
+
+_ITEM = re.compile(rb'"type"\s*:\s*"response\.output_item\.done"')
 
 
 class Engine:
@@ -194,6 +201,9 @@ class Exchange:
         self._fallback: Outcome | None = None
         self._bound: BoundChange | None = None
         self._asked: AskedClearing | None = None
+        self._lost: LostResults | None = None
+        self._awaited: AwaitedAnswer | None = None
+        self._events: list[bytes] = []
         self._is_finished = False
 
     @property
@@ -216,7 +226,7 @@ class Exchange:
         self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
         self._second = outcome.second
         self._bound, self._fallback = outcome.bound, outcome.fallback
-        self._asked = outcome.asked
+        self._asked, self._lost, self._awaited = outcome.asked, outcome.lost, outcome.awaited
         self._measure(outcome.rewrite, outcome.original)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
@@ -254,6 +264,11 @@ class Exchange:
             return  # the second request tells
         self._bound = bound._replace(is_try=False)
 
+    def note_event(self, event: bytes) -> None:
+        """Take note of a message of the answer that is no part of its body, as on a WebSocket."""
+        if self._awaited is not None and _ITEM.search(event):
+            self._events.append(event)
+
     def may_stream(self, answer: Message) -> bool:
         """Whether an answer may be a stream: of events, or an array, or lines of JSON.
 
@@ -281,7 +296,7 @@ class Exchange:
         """
         refusals, second = self._engine.masker.refusals, self._second
         is_try = self._bound is not None and self._bound.is_try
-        if second is None or is_try or self._asked is not None:
+        if second is None or is_try or self._asked is not None or self._lost is not None:
             return second
         # A request beside the one that was tried first was masked before that was known.
         known = second.conversation
@@ -305,6 +320,15 @@ class Exchange:
         conversation, self._second, self._bound = self._second.conversation, None, None
         before = self._rewritten
         asked, self._asked = self._asked, None
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            self._rewritten = replace(before, resent="refused")
+            if is_success and fallback is not None:
+                masker.keep_lost(lost)
+                rewritten = fallback.rewritten
+                self._rewritten = replace(rewritten, resent="accepted", hook_us=before.hook_us)
+                self._take_fallback(fallback, carrier)
+            return
         if asked is not None:
             # Only if the other one is taken, asking is what was refused.
             self._rewritten = replace(before, resent="refused")
@@ -389,6 +413,11 @@ class Exchange:
         measured_history = history._measuring if history else None
 
         asked = self._asked
+        if self._awaited is not None and answered.was_taken and answer is not None:
+            # The next message may continue it at once, so this waits for no other thread.
+            with suppress(ValueError):  # it is too large once decompressed
+                told = read_told([*self._events, read_answer(answer) or b""])
+                engine.masker.held.keep(self._awaited, told)
 
         def learn(complete: Answered) -> None:
             """Learn what the answer tells: whether anything was cleared, or dropped.

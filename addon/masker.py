@@ -18,12 +18,23 @@ from cachetools import LRUCache
 
 from addon.accounts import RECOVERING, TRIED_HOST, Account, Accounts, Verdict
 from addon.content import check_elements, check_values
+from addon.held import AwaitedAnswer, Continued, HeldHistories
 from addon.memory import Memories, MemoryFiles
 from addon.recall import RecallWriter
 from addon.request import one_line
-from addon.stages import Answered, Group, Priced, Received, Resent, Rewritten
+from addon.stages import Answered, Group, LeftOut, Priced, Received, Resent, Rewritten
 from addon.threads import Pool
 from masking.accounting import Entry, Ledger, Sent
+from masking.arrival import (
+    ArrivalPolicy,
+    Arrived,
+    arrive,
+    decide_arrivals,
+    find_asked,
+    shorten,
+    shortens_bound_prefix,
+    with_calls,
+)
 from masking.config import Settings
 from masking.conversation import Conversation, Request, index_request
 from masking.errors import WireError
@@ -31,16 +42,19 @@ from masking.memory import (
     ConversationContext,
     Past,
     PrefixState,
+    ResultMemory,
     digest_opening,
     estimate_lifetime,
+    find_opening,
     is_held_out,
 )
 from masking.model import Decision
 from masking.prices import find_pricing, fits_window
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies, changes_bound_prefix, rewrite_request
+from masking.tokens import estimate_tokens
 from masking.window import lay_out, price_boundary
-from masking.wire import Marks, OnHistoryEdit
+from masking.wire import HeldHistory, Marks, OnHistoryEdit
 
 __all__ = [
     "AskedClearing",
@@ -48,6 +62,7 @@ __all__ = [
     "Carrier",
     "Clearings",
     "Ledgers",
+    "LostResults",
     "Masker",
     "Outcome",
     "Pricer",
@@ -81,8 +96,8 @@ class Carrier(Protocol):
     def read(self) -> bytes:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
 
-    def measure(self, body: bytes) -> int:
-        """Return the `size` that the request would have with another body."""
+    def encode(self, body: bytes) -> bytes:
+        """Return another body as it would be on the wire; its length is a `size`."""
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         """Write down what was decided, where the engine has a place for it."""
@@ -127,6 +142,18 @@ class BoundChange(NamedTuple):
     fallback: Rewrite
 
 
+class LostResults(NamedTuple):
+    """A request whose conversation is not remembered, though it may have gone out shortened before.
+
+    Its reasoning is bound to its results, and goes out with them as the client wrote them. If that
+    is refused, `arrived` is what was most likely sent before, and is remembered once it is taken.
+    """
+
+    memories: Memories
+    known: ResultMemory
+    arrived: Arrived
+
+
 class AskedClearing(NamedTuple):
     """A request that asks its provider to clear: what is remembered of it once it was taken.
 
@@ -148,8 +175,11 @@ class Outcome(NamedTuple):
         nothing may.
     bound: None unless bound reasoning follows what has changed.
     asked: None unless the request asks its provider to clear.
+    lost: None unless it may have gone out shortened before, and nobody remembers.
     fallback: what the record says if the second request is taken, which comes without the changes
         of `bound`, or without asking to clear.
+    awaited: what is known of its conversation, for a request that continues its answer; None where
+        that shows all of it.
     """
 
     rewritten: Rewritten
@@ -158,14 +188,17 @@ class Outcome(NamedTuple):
     second: SecondRequest | None = None
     bound: BoundChange | None = None
     asked: AskedClearing | None = None
+    lost: LostResults | None = None
     fallback: "Outcome | None" = None
+    awaited: AwaitedAnswer | None = None
 
 
 class _Decided(NamedTuple):
     """What becomes of a request; the names are those of `Outcome`.
 
     opening: what its conversation is known by; None if nothing is sent again after a refusal.
-    fallback: what to send if a try, or asking the provider to clear, is refused.
+    fallback: what to send if a try, asking the provider to clear, or a request of a conversation
+        that is not remembered is refused.
     """
 
     rewrite: Rewrite
@@ -173,6 +206,7 @@ class _Decided(NamedTuple):
     bound: BoundChange | None = None
     asked: AskedClearing | None = None
     fallback: Rewrite | None = None
+    lost: LostResults | None = None
 
 
 class Masker:
@@ -183,6 +217,7 @@ class Masker:
         self.refusals = Refusals()
         self.clearings = Clearings()
         self.accounts = Accounts(folder)
+        self.held = HeldHistories()
         self._memory_files = MemoryFiles(folder)
         self._recall = RecallWriter()
         self._pool = pool
@@ -240,44 +275,53 @@ class Masker:
         draft.choose_settings(model)
         draft.priced = self._pricer.price(draft.received, request, model)
         draft.binding = request.binding
-        conversation = index_request(request)
-        if _is_held_out(draft.received.settings, conversation):
+        if (outcome := self._shorten_held(carrier, draft, request, memories)) is not None:
+            return outcome
+        client = index_request(request)
+        if _is_held_out(draft.received.settings, client):
             draft.group, draft.observed = "holdout", True
         is_unread = memories is not None and memories.is_being_read
         if is_unread and draft.binding is not None and not draft.observed:
             return None
 
         can_resend = carrier.wire_body is not None
-        rewrite, opening, bound, asked, fallback_rewrite = self._decide(
-            conversation, draft, draft.priced, memories, can_resend=can_resend
+        arrived, known = _shorten(client, draft, memories)
+        awaited = _await_answer(draft, arrived, known)
+        rewrite, opening, bound, asked, fallback_rewrite, lost = self._decide(
+            arrived, known, draft, draft.priced, memories, can_resend=can_resend
         )
 
         # Replace its body, unless it is only observed.
         is_changed = rewrite.body is not original
         if draft.observed:
-            bytes_after = carrier.measure(rewrite.body) if is_changed else carrier.size
-            return Outcome(draft.rewritten(rewrite, bytes_after), rewrite, original)
+            bytes_after = len(carrier.encode(rewrite.body)) if is_changed else carrier.size
+            rewritten = draft.rewritten(rewrite, bytes_after)
+            return Outcome(rewritten, rewrite, original, awaited=awaited)
         carrier.mark(rewrite.decisions)
         second, fallback = None, None
-        if is_changed:
+        if is_changed or lost is not None:
             received, own, betas = draft.received, carrier.wire_body, carrier.betas
             is_live_answer = received.purpose == "answer" and not received.replay
             instead = own
             if fallback_rewrite is not None:
+                bytes_after = carrier.size
                 if fallback_rewrite.body is not original:
-                    carrier.replace(fallback_rewrite, received)
-                    instead = carrier.wire_body
-                rewritten = draft.rewritten(fallback_rewrite, carrier.size)
+                    instead = carrier.encode(fallback_rewrite.body)
+                    bytes_after = len(instead)
+                rewritten = draft.rewritten(fallback_rewrite, bytes_after)
                 fallback = Outcome(rewritten, fallback_rewrite, original)
-            carrier.replace(rewrite, received)
+            if is_changed:
+                carrier.replace(rewrite, received)
             if is_live_answer:
-                self._recall.keep(rewrite.decisions, len(original), received.settings.recall)
+                self._recall.keep(
+                    rewrite.decisions, len(original), received.settings.recall, rewrite.arrived
+                )
             if opening is not None and instead is not None:
                 window = draft.priced.pricing.window
                 # A try is always healed, and so is asking a provider to clear. Any other refusal is
                 # once in a conversation, if its user has asked for that, or if the account may have
                 # come to refuse what it took.
-                if asked is not None:
+                if asked is not None or lost is not None:
                     may_heal = True
                 elif not is_live_answer or draft.trying is not None:
                     may_heal = is_live_answer
@@ -295,34 +339,107 @@ class Masker:
                         opening, carrier.wire_body, instead, instead is own, betas
                     )
         rewritten = draft.rewritten(rewrite, carrier.size)
-        return Outcome(rewritten, rewrite, original, second, bound, asked, fallback)
+        return Outcome(
+            rewritten, rewrite, original, second, bound, asked, lost, fallback, awaited=awaited
+        )
+
+    def _shorten_held(
+        self, carrier: Carrier, draft: "_Draft", request: Request, memories: Memories | None
+    ) -> Outcome | None:
+        """Shorten what is new in a request whose provider holds the history; None if it is none.
+
+        Nothing old is in it, so that is all that can be done. It passes through otherwise.
+        """
+        received, wire = draft.received, request.wire
+        strategies = received.settings.strategies
+        history = wire.find_held(request.envelope) if wire.find_held is not None else None
+        if history is None or memories is None or wire.find_obstacle is None:
+            return None
+        if not (strategies.shortens and strategies.arrival.enabled):
+            return None
+
+        # What is known of the conversation, and the calls that its new results answer.
+        continued = self.held.find(received.place, history)
+        if continued is None:
+            if history.answer is not None:
+                return None  # it began before, and nobody knows how
+            continued = Continued()
+            if history.name is not None:  # it never comes whole
+                named = blake2b(history.name.encode(), key=received.place, digest_size=16)
+                continued = continued._replace(opening=named.digest())
+        try:
+            client = with_calls(index_request(request, is_held=True), continued.calls)
+        except WireError:
+            return None
+        continued = _extend_beginning(continued, client)
+        opening = continued.opening
+        percent, salt = received.settings.holdout_percent, received.settings.holdout_salt
+        if opening is not None and is_held_out(opening, percent, salt):
+            draft.group, draft.observed = "holdout", True
+
+        # Shorten them, and remember which were.
+        known = memories.meet_results(client, observed=draft.observed, held=opening or b"")
+        sent = known.sent._replace(asked=continued.asked)
+        arrived = shorten(client, decide_arrivals(client, strategies.arrival, sent))
+        is_answer = received.purpose == "answer"
+        if is_answer and opening is not None:
+            memories.keep_results(known, arrived, observed=draft.observed)
+        obstacle = wire.find_obstacle(request.envelope)
+        rewritten = draft.pass_through(obstacle)
+        left_out = measure_left_out(arrived, continued.left_out)
+        original, body = request.body, arrived.conversation.request.body
+        if arrived.shortened:
+            rewritten = replace(rewritten, left_out=left_out)
+            if draft.observed:
+                rewritten = replace(rewritten, bytes_after=len(carrier.encode(body)))
+            else:
+                rewrite = Rewrite(
+                    body=body, conversation=arrived.conversation, decisions=(), arrived=arrived
+                )
+                carrier.replace(rewrite, received)
+                rewritten = replace(rewritten, bytes_after=carrier.size)
+                if is_answer and not received.replay:
+                    settings = received.settings.recall
+                    self._recall.keep((), len(original), settings, arrived)
+        elif continued.left_out:
+            rewritten = replace(rewritten, left_out=left_out)
+        continued = continued._replace(
+            asked={**continued.asked, **find_asked(arrived)},
+            left_out=continued.left_out + left_out.tokens,
+        )
+        awaited = AwaitedAnswer(received.place, history, continued)
+        return Outcome(rewritten, None, original, awaited=awaited)
 
     def _decide(
         self,
-        conversation: Conversation,
+        arrived: Arrived,
+        known: ResultMemory | None,
         draft: "_Draft",
         priced: Priced,
         memories: Memories | None,
         *,
         can_resend: bool,
     ) -> _Decided:
-        """Return what becomes of a request.
+        """Return what becomes of a request after its arrival.
 
+        known: what is remembered of its results; None if nothing is, or if none is shortened.
         can_resend: whether another request can take the place of a refused one.
         """
         received, observed = draft.received, draft.observed
-        strategies = received.settings.strategies
+        conversation, strategies = arrived.conversation, received.settings.strategies
         only = None
         if not (received.replay or observed):
             # No boundary is held because of what was not sent.
-            only = self.ledgers.frozen_results(priced.seed, conversation)
+            only = self.ledgers.frozen_results(priced.seed, arrived.client)
         context = _find_context(draft, priced, conversation, strategies, memories)
+        if context is None and memories is not None:
+            memories.forget(conversation)
         draft.prefix = context and context.state
         account = self._find_account(draft, conversation) if memories is not None else None
         draft.account = account and self.accounts.find_verdict(account)
         rewrite_it = functools.partial(
             rewrite_request,
-            conversation,
+            arrived,
             strategies,
             prices=priced.prices,
             only=only,
@@ -336,11 +453,21 @@ class Masker:
         if resends or clears or account is not None:
             opening = received.account + digest_opening(conversation)
 
+        # A conversation that is not remembered may have gone out shortened before. Then its bound
+        # reasoning is refused with the results as the client wrote them.
+        lost, instead = None, None
+        if memories is not None and known is not None and is_live_answer and can_resend:
+            if not known.is_known and draft.account != "takes":
+                instead = find_lost(arrived, strategies.arrival)
+            if instead is not None:
+                lost, account = LostResults(memories, known, instead), None
+                opening = received.account + digest_opening(conversation)
+
         # What the provider clears instead of it is remembered apart.
         clearing_context = None
         may_clear = (
             draft.binding is not None and draft.account != "takes" and not received.replay
-        ) and (can_resend and context is not None)
+        ) and (can_resend and context is not None and lost is None)
         if (
             (may_clear and clears and opening is not None)
             and not self.clearings.has_ended(opening)
@@ -362,13 +489,26 @@ class Masker:
             and self.refusals.goes_unmasked(opening)
             and may_go_unmasked(rewrite, priced.pricing.window)
         ):
-            rewrite, account, clearing_context = leave_unmasked(conversation), None, None
-            context = _find_context(draft, priced, conversation, Strategies(), memories)
+            rewrite, account, clearing_context = leave_unmasked(arrived.client), None, None
+            if memories is not None:
+                memories.forget_results(arrived.client)
+                memories.forget(conversation)
+            known = context = lost = instead = None
             draft.prefix = None
-        if memories is None or context is None:
+        if memories is None:
             return _Decided(rewrite, opening)
         if received.purpose == "answer":
-            memories.keep(context, rewrite.past, observed=observed)
+            if context is not None:
+                memories.keep(context, rewrite.past, observed=observed)
+            if known is not None:
+                memories.keep_results(known, arrived, observed=observed)
+        if lost is not None and instead is not None:
+            other = rewrite_request(
+                instead, strategies, prices=priced.prices, only=only, context=context
+            )
+            return _Decided(rewrite, opening, None, None, other, lost)
+        if context is None:
+            return _Decided(rewrite, opening)
         if clearing_context is not None and opening is not None:
             kept = rewrite.cleared_past if received.purpose == "answer" else None
             if rewrite.clearing is not None and is_live:
@@ -383,19 +523,19 @@ class Masker:
         # conversation is remembered as one that went out with nothing changed there.
         bound = None
         if account is not None and is_live_answer and can_resend:
-            known = memories, conversation, context
+            remembered = memories, conversation, context
             if draft.account == "takes":
                 # No more than was masked already may heal the refusal of a move: of the first one
                 # that the account refuses, as a rule.
                 if changes_bound_prefix(rewrite):
                     whole = rewrite_it(takes_changes=False)
                     if whole.masked != rewrite.masked:
-                        bound = BoundChange(account, False, *known, rewrite.past, whole)
+                        bound = BoundChange(account, False, *remembered, rewrite.past, whole)
             elif draft.account is None and not clears:
                 tried = rewrite_it(takes_changes=True)
                 if changes_bound_prefix(tried) and self.accounts.begin_try(account):
                     draft.trying = account
-                    bound = BoundChange(account, True, *known, tried.past, rewrite)
+                    bound = BoundChange(account, True, *remembered, tried.past, rewrite)
                     rewrite = tried
         return _Decided(rewrite, opening, bound, None, bound and bound.fallback)
 
@@ -435,6 +575,10 @@ class Masker:
         self.clearings.note(asked.opening, tokens, is_cleared=is_cleared)
         if not is_cleared:
             asked.memories.forget(asked.conversation, clears=True)
+
+    def keep_lost(self, lost: LostResults) -> None:
+        """Remember what was shortened before, as that was taken."""
+        lost.memories.keep_results(lost.known, lost.arrived, observed=False)
 
     def settle(self, bound: BoundChange, verdict: Verdict) -> None:
         """Remember what an answer told of an account, and what was masked in its conversation."""
@@ -510,6 +654,76 @@ def _is_held_out(settings: Settings, conversation: Conversation) -> bool:
     return is_held_out(digest_opening(conversation), percent, salt)
 
 
+def _shorten(
+    client: Conversation, draft: _Draft, memories: Memories | None
+) -> tuple[Arrived, ResultMemory | None]:
+    """Shorten the long results of a request, and return what is remembered of its results.
+
+    That is None where nothing may be shortened, or where nothing is remembered.
+    """
+    strategies = draft.received.settings.strategies
+    if not strategies.shortens:
+        if memories is not None:
+            memories.forget_results(client)
+        return Arrived(client, client), None
+    if memories is None:
+        return arrive(client, strategies.arrival), None
+    known = memories.meet_results(client, observed=draft.observed)
+    return arrive(client, strategies.arrival, known.sent), known
+
+
+def _await_answer(
+    draft: _Draft, arrived: Arrived, known: ResultMemory | None
+) -> AwaitedAnswer | None:
+    """Return what is known of a conversation that shows all of itself, for one that does not."""
+    received, client = draft.received, arrived.client
+    may_be_continued = client.wire.may_be_continued(client.request.envelope)
+    if known is None or not (may_be_continued and received.settings.arrival.enabled):
+        return None
+    continued = _extend_beginning(Continued(), client)._replace(
+        asked=find_asked(arrived), left_out=measure_left_out(arrived).tokens
+    )
+    return AwaitedAnswer(received.place, HeldHistory(), continued)
+
+
+def _extend_beginning(continued: Continued, client: Conversation) -> Continued:
+    """Return what is known of a conversation with the elements that a request has."""
+    if continued.opening is not None:
+        return continued
+    elements = (*continued.beginning, *client.elements)
+    opening, decided = find_opening(client.wire, client.body, elements)
+    if decided is None:
+        return continued._replace(beginning=elements)
+    return continued._replace(opening=opening, beginning=())
+
+
+def measure_left_out(arrived: Arrived, before: int = 0) -> LeftOut:
+    """Return what is left out of a request, and how much of its history was before."""
+    cuts = [each for long in arrived.shortened for each in long.replacements]
+    return LeftOut(
+        results=len(arrived.shortened),
+        chars=sum(len(each.text) - len(each.placeholder) for each in cuts),
+        tokens=sum(each.saves(estimate_tokens) for each in cuts),
+        before=before,
+    )
+
+
+def find_lost(arrived: Arrived, policy: ArrivalPolicy) -> Arrived | None:
+    """Return a request as it would have been sent had all of it arrived here; None if as it is.
+
+    Only reasoning that is bound to its results tells what was really sent.
+    """
+    client = arrived.client
+    is_bound = client.binding in ("refuses", "may_refuse") and any(
+        element.is_bound for element in client.elements
+    )
+    if not (policy.enabled and is_bound):
+        return None
+    other = shorten(client, decide_arrivals(client, policy))
+    places = {each.place for each in arrived.shortened}
+    return None if places == {each.place for each in other.shortened} else other
+
+
 def _find_context(
     draft: _Draft,
     priced: Priced,
@@ -519,11 +733,8 @@ def _find_context(
     *,
     clears: bool = False,
 ) -> ConversationContext | None:
-    """Return what is remembered of a request's conversation; forget it if nothing masks it."""
-    if memories is None:
-        return None
-    if not strategies.schema1.masks:
-        memories.forget(conversation)
+    """Return what is remembered of a request's conversation; None if nothing masks it."""
+    if memories is None or not strategies.schema1.masks:
         return None
     now = draft.received.time.timestamp()
     return memories.meet(conversation, now, priced.lifetime, observed=draft.observed, clears=clears)
@@ -535,12 +746,15 @@ def _find_context(
 
 
 def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
-    """Whether a masked request fits its model unmasked, and nothing bound follows what is masked.
+    """Whether a request fits its model unmasked, and nothing bound follows what was changed in it.
 
     `window` is that of the model, in tokens; where it is not known, the request fits.
     """
-    fits = fits_window(lay_out(rewrite.conversation).requests[-1].size, window)
-    return fits and not changes_bound_prefix(rewrite)
+    arrived = rewrite.arrived
+    whole = arrived.client if arrived else rewrite.conversation
+    if not fits_window(lay_out(whole).requests[-1].size, window):
+        return False
+    return not (changes_bound_prefix(rewrite) or (arrived and shortens_bound_prefix(arrived)))
 
 
 def leave_unmasked(conversation: Conversation) -> Rewrite:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 
 from addon.once import Once
 from addon.places import make_folder, open_private
+from masking.arrival import Arrived
 from masking.conversation import Conversation
 from masking.memory import (
     MAX_CONVERSATIONS,
@@ -39,9 +40,13 @@ from masking.memory import (
     ConversationContext,
     Move,
     Past,
+    Remembered,
     ResultId,
+    ResultMemory,
+    Shortened,
+    ShortenedWords,
 )
-from masking.window import BoundaryPosition, Rendering, parse_template
+from masking.window import BoundaryPosition, Rendering, parse_marker, parse_template
 
 logger = logging.getLogger("observation_masking")
 
@@ -75,16 +80,23 @@ _WRITE_DELAY = 1.0
 time, of which minutes decide something, and nothing of what was masked."""
 
 _TABLE = """CREATE TABLE IF NOT EXISTS conversations
-(opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
-_READ = "SELECT opening, branches FROM conversations ORDER BY sent"
-_WRITE = """INSERT INTO conversations (opening, branches, sent) VALUES (?, ?, ?)
-ON CONFLICT (opening) DO UPDATE SET branches = excluded.branches, sent = excluded.sent"""
+(opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL, shortened TEXT)
+WITHOUT ROWID"""
+_COLUMNS = "SELECT name FROM pragma_table_info('conversations')"
+_ADD_SHORTENED = "ALTER TABLE conversations ADD COLUMN shortened TEXT"
+"""Files had no such column once."""
+
+_READ = "SELECT opening, branches, shortened FROM conversations ORDER BY sent"
+_READ_OLD = "SELECT opening, branches, NULL FROM conversations ORDER BY sent"
+_WRITE = """INSERT INTO conversations (opening, branches, sent, shortened) VALUES (?, ?, ?, ?)
+ON CONFLICT (opening) DO UPDATE
+SET branches = excluded.branches, sent = excluded.sent, shortened = excluded.shortened"""
 _FORGET = "DELETE FROM conversations WHERE opening = ?"
 _TRIM = """DELETE FROM conversations WHERE sent <
 (SELECT sent FROM conversations ORDER BY sent DESC LIMIT 1 OFFSET ?)"""
 
-Conversations = list[tuple[bytes, Branches]]
-"""Conversations by their openings, the latest last."""
+Conversations = list[tuple[bytes, Remembered]]
+"""What is remembered of conversations, by their openings, the latest last."""
 
 
 class Memories(NamedTuple):
@@ -120,6 +132,26 @@ class Memories(NamedTuple):
         was_observed = self.observed.lookup(conversation, now, lifetime, clears=clears)
         return max(was_observed, was_sent, key=_time_of)
 
+    def meet_results(
+        self, conversation: Conversation, *, observed: bool, held: bytes | None = None
+    ) -> ResultMemory:
+        """Return what is known of the results of the conversation that a request continues.
+
+        held: by what it is recognized where the provider holds its history.
+        """
+        was_sent = self.sent.lookup_results(conversation, held)
+        if not observed or self.observed is None:
+            return was_sent
+        self.sent.forget_results(conversation)
+        was_observed = self.observed.lookup_results(conversation, held)
+        return was_observed if was_observed.is_known or not was_sent.is_known else was_sent
+
+    def keep_results(self, known: ResultMemory, arrived: Arrived, *, observed: bool) -> None:
+        """Remember which results of a request are sent shortened."""
+        memory = self.observed if observed else self.sent
+        if memory is not None:
+            memory.store_results(known, arrived)
+
     def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
         """Remember a request in its conversation."""
         memory = self.observed if observed else self.sent
@@ -136,6 +168,12 @@ class Memories(NamedTuple):
                 memory.forget(conversation, clears=True)
                 if not clears:
                     memory.forget(conversation)
+
+    def forget_results(self, conversation: Conversation) -> None:
+        """Forget that results of a request were shortened, because they are sent whole."""
+        for memory in (self.sent, self.observed):
+            if memory is not None:
+                memory.forget_results(conversation)
 
 
 class _OpenMemory(NamedTuple):
@@ -175,7 +213,7 @@ class MemoryFiles:
             opened.file.close()
 
     def _begin(self, name: str) -> _OpenMemory:
-        memory = BoundaryMemory(lambda opening, branches: file.write(opening, branches))
+        memory = BoundaryMemory(lambda opening, remembered: file.write(opening, remembered))
         file = MemoryFile(self._folder, name, memory.load)
         self._open[name] = _OpenMemory(memory, file, file.begin_reading(), time.monotonic())
         return self._open[name]
@@ -207,8 +245,8 @@ class MemoryFile:
         self._identity: tuple[int, int] | None = None
         """The device and the inode of the file that is open."""
         self._is_read, self._once = False, Once()
-        self._waiting: dict[bytes, Branches] = {}
-        self._written: dict[bytes, Branches] = {}
+        self._waiting: dict[bytes, Remembered] = {}
+        self._written: dict[bytes, Remembered] = {}
         """What is in the file, as far as this process knows."""
         self._is_scheduled = False
         self._is_urgent, self._is_closing = threading.Event(), threading.Event()
@@ -228,13 +266,14 @@ class MemoryFile:
         self._thread.submit(self._guard, lambda: found.extend(self._read_all())).result()
         return found
 
-    def write(self, opening: bytes, branches: Branches) -> None:
-        """Write a conversation soon, or remove it if it has no branches."""
+    def write(self, opening: bytes, remembered: Remembered) -> None:
+        """Write what is remembered with an opening soon, or remove it if that is nothing."""
         with self._lock:
-            self._waiting[opening] = branches
+            self._waiting[opening] = remembered
             if len(self._waiting) > 2 * MAX_CONVERSATIONS:  # the file takes nothing
-                self._waiting = {opening: kept for opening, kept in self._waiting.items() if kept}
-            if not _mask_alike(branches, self._written.get(opening, ())):
+                waiting = self._waiting.items()
+                self._waiting = {opening: kept for opening, kept in waiting if not kept.is_nothing}
+            if not _change_alike(remembered, self._written.get(opening, Remembered())):
                 self._is_urgent.set()
             is_scheduled, self._is_scheduled = self._is_scheduled, True
         if not is_scheduled:
@@ -281,15 +320,17 @@ class MemoryFile:
 
     def _read_all(self) -> Conversations:
         try:
-            rows = self._open().execute(_READ).fetchall()
+            rows = _read_rows(self._open())
         except sqlite3.DatabaseError as error:
             if not _is_damage(error):
                 raise
             self._begin_anew(error)
             rows = []
-        return [
-            (opening, branches) for opening, text in rows if (branches := decode_branches(text))
-        ]
+        found = (
+            (opening, Remembered(decode_branches(branches), *decode_shortened(shortened)))
+            for opening, branches, shortened in rows
+        )
+        return [each for each in found if not each[1].is_nothing]
 
     def _write(self) -> None:
         """Write the latest of each conversation that is waiting, once that is urgent or due."""
@@ -311,12 +352,14 @@ class MemoryFile:
                     return
                 if version < VERSION:
                     database.execute(f"PRAGMA user_version = {VERSION}")
-                for opening, branches in waiting.items():
-                    if branches:
-                        sent = max(past.sent for past in branches)
-                        database.execute(_WRITE, (opening, encode_branches(branches), sent))
-                    else:
+                for opening, remembered in waiting.items():
+                    if remembered.is_nothing:
                         database.execute(_FORGET, (opening,))
+                        continue
+                    branches = remembered.branches
+                    sent = max((past.sent for past in branches), default=time.time())
+                    texts = encode_branches(branches), encode_shortened(remembered)
+                    database.execute(_WRITE, (opening, texts[0], sent, texts[1]))
         except sqlite3.DatabaseError as error:  # locked, or the disk is full: perhaps not for good
             if _is_damage(error):
                 self._begin_anew(error)
@@ -324,14 +367,14 @@ class MemoryFile:
             raise
         # What was replaced while this wrote goes on waiting.
         with self._lock:
-            for opening, branches in waiting.items():
-                if self._waiting.get(opening) is branches:
+            for opening, remembered in waiting.items():
+                if self._waiting.get(opening) is remembered:
                     del self._waiting[opening]
+                self._written[opening] = remembered
+                if remembered.is_nothing:
+                    del self._written[opening]
             if not self._waiting:  # all that became urgent meanwhile is written
                 self._is_urgent.clear()
-            self._written |= waiting
-            for opening in (opening for opening, branches in waiting.items() if not branches):
-                del self._written[opening]
 
     def _finish(self) -> None:
         if self._waiting:
@@ -397,6 +440,7 @@ class MemoryFile:
             if version <= VERSION:
                 with database:
                     database.execute(_TABLE)
+                    _add_column(database)
             database.execute("SELECT count(*) FROM conversations").fetchone()
         except sqlite3.DatabaseError:
             database.close()
@@ -414,16 +458,38 @@ class MemoryFile:
             logger.warning(f"boundaries are kept in memory only: {reason}")
 
 
+def _has_column(database: sqlite3.Connection) -> bool:
+    """Whether a file has a place for what was shortened."""
+    return (b"shortened",) in database.execute(_COLUMNS).fetchall()
+
+
+def _add_column(database: sqlite3.Connection) -> None:
+    """Add what an older file lacks; another process may be doing so just now."""
+    if not _has_column(database):
+        try:
+            database.execute(_ADD_SHORTENED)
+        except sqlite3.OperationalError:
+            if not _has_column(database):
+                raise
+
+
+def _read_rows(database: sqlite3.Connection) -> list[tuple[bytes, bytes, bytes | None]]:
+    """Return all rows; a file of a later version may lack a column of ours."""
+    return database.execute(_READ if _has_column(database) else _READ_OLD).fetchall()
+
+
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether a file is no database, or a torn one; else it is locked, full, or another's form."""
     return type(error) is sqlite3.DatabaseError
 
 
-def _mask_alike(some: Branches, others: Branches) -> bool:
+def _change_alike(some: Remembered, others: Remembered) -> bool:
     """Whether conversations differ in their latest requests alone; without any, they do not."""
-    if not some or len(some) != len(others):
+    if some.is_nothing or others.is_nothing or len(some.branches) != len(others.branches):
         return False
-    pairs = zip(some, others, strict=True)
+    if some.shortened != others.shortened:
+        return False
+    pairs = zip(some.branches, others.branches, strict=True)
     return all((one.met, one.moves) == (other.met, other.moves) for one, other in pairs)
 
 
@@ -463,6 +529,51 @@ def decode_branches(text: str | bytes) -> Branches:
         return tuple(_decode_past(dict(past)) for past in json.loads(text))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return ()
+
+
+def encode_shortened(known: Remembered) -> str | None:
+    """Return how results were shortened, and in which requests, as one line of JSON.
+
+    None if there is nothing of that. The words stand once, and each result by its key, in
+    hexadecimal digits, with their number.
+    """
+    shortened = known.shortened
+    if not (shortened or known.requests):
+        return None
+    words = [*dict.fromkeys(shortened.values())]
+    numbers = {each: number for number, each in enumerate(words)}
+    results = {key.hex(): numbers[each] for key, each in shortened.items()}
+    written: dict[str, object] = {
+        "words": [each._asdict() for each in words],
+        "results": results,
+    }
+    if known.requests:
+        written["requests"] = [*map(_encode_anchor, known.requests)]
+    return json.dumps(written, separators=(",", ":"))
+
+
+def decode_shortened(text: str | bytes | None) -> tuple[Shortened, tuple[Anchor, ...]]:
+    """Return the results and requests that `encode_shortened` has written.
+
+    None for any other text.
+    """
+    if text is None:
+        return {}, ()
+    try:
+        written = json.loads(text)
+        words = [_decode_words(**each) for each in written["words"]]
+        results = {bytes.fromhex(key): words[_count(n)] for key, n in written["results"].items()}
+        return results, tuple(map(_decode_anchor, written.get("requests", ())))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        return {}, ()
+
+
+def _decode_words(**fields: _Json) -> ShortenedWords:
+    words = ShortenedWords(**fields)
+    parse_marker(words.marker_template, _count(words.arguments_chars))
+    for length in words[:3]:
+        _count(length)
+    return words
 
 
 def _encode_past(past: Past) -> dict[str, object]:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from addon.once import Once
 from addon.places import UNFINISHED, make_folder, open_private, state_folder, write_private
 from addon.threads import Worker
+from masking.arrival import Arrived, shortened_texts
 from masking.config import RecallSettings
 from masking.model import Decision
 from masking.window import (
@@ -197,8 +198,14 @@ class RecallWriter:
         self._trimmed: tuple[RecallSettings, float] | None = None
         self._written = 0
 
-    def keep(self, decisions: Iterable[Decision], size: int, settings: RecallSettings) -> None:
-        """Keep soon what was masked in a request of so many bytes, if it is to be kept."""
+    def keep(
+        self,
+        decisions: Iterable[Decision],
+        size: int,
+        settings: RecallSettings,
+        arrived: Arrived | None = None,
+    ) -> None:
+        """Keep soon what was masked or shortened in a request of so many bytes, if it is to be."""
         if not settings.enabled:
             return
         if self._pending_bytes > _MAX_PENDING_BYTES:
@@ -208,7 +215,7 @@ class RecallWriter:
 
         def job() -> None:
             try:
-                self._keep(decisions, settings)
+                self._keep(decisions, arrived, settings)
             except (OSError, RuntimeError, ValueError) as error:  # also: no home, no such name
                 problem = getattr(error, "strerror", None) or error
                 self._warn(f"masked content is not kept for recall: {problem}")
@@ -222,13 +229,16 @@ class RecallWriter:
         if not self._worker.close(_STOP_SECONDS):
             self._warn("the latest masked content is not kept for recall: the disk is too slow")
 
-    def _keep(self, decisions: Iterable[Decision], settings: RecallSettings) -> None:
+    def _keep(
+        self, decisions: Iterable[Decision], arrived: Arrived | None, settings: RecallSettings
+    ) -> None:
         folder, max_bytes = RecallFolder(folder_of(settings)), settings.max_megabytes * 1_000_000
         folder.make()
         if self._is_due(settings):
             self._trim(folder, settings, max_bytes)
         room = max_bytes // _LARGEST_PART
-        for text in reversed([*masked_texts(decisions)]):  # of too many, those masked last
+        texts = [*shortened_texts(arrived), *masked_texts(decisions)]
+        for text in reversed([*dict.fromkeys(texts)]):  # of too many, those masked last
             data = encode_text(text)
             if len(data) > room:
                 continue

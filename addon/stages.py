@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from addon.accounts import Verdict
@@ -72,6 +73,11 @@ class Received:
     session: str | None = None
     credential: bytes = b""
 
+    @property
+    def place(self) -> bytes:
+        """What tells its host and its account apart from others, at most 64 bytes."""
+        return blake2b(self.host.encode("utf-8", "replace") + b"\n" + self.account).digest()[:32]
+
     def choose_settings(self, model: str | None) -> "Received":
         """Return the request with the settings that hold for it, given its model, if known."""
         facts = RequestFacts(self.host, model, self.path, self.client, self.headers)
@@ -95,6 +101,19 @@ class Priced:
     lifetime: float
 
 
+class LeftOut(NamedTuple):
+    """What is left out of long results in a request whose provider holds the history.
+
+    results, chars, tokens: of the results that are new in it; tokens are estimated.
+    before: the tokens that are left out of its history.
+    """
+
+    results: int
+    chars: int
+    tokens: int
+    before: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
     """A request as it goes on; bytes as on the wire.
@@ -115,6 +134,7 @@ class Rewritten:
     clearing: whether the provider was, or could be, asked to clear old results; None if not.
     clearing_keep: of how many tool uses it was asked to keep the results.
     clearing_tokens: how many tokens that takes out of the prompt, by estimate.
+    left_out: what is left out of it though it passes through, as its provider holds the history.
     """
 
     received: Received
@@ -135,6 +155,7 @@ class Rewritten:
     clearing: Clearing | None = None
     clearing_keep: int | None = None
     clearing_tokens: int = 0
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +163,9 @@ class Measured:
     """What was measured of a request; `prompt` is None if its tokens were not counted.
 
     `conversation_id` is the digest of its conversation. `repeated` has, for each call of its newest
-    answer that repeats earlier ones, the places of their results. `folder` is the last part of the
+    answer that repeats earlier ones, the places of their results. `shortened` are the places of the
+    results that are sent shortened, and `quotes` counts the calls of that answer which quote what
+    was left out of them. `folder` is the last part of the
     name of the one that the agent says it works in.
     """
 
@@ -150,6 +173,8 @@ class Measured:
     conversation_id: str
     prompt: Prompt | None
     repeated: tuple[Places, ...] = ()
+    shortened: frozenset[int] = frozenset()
+    quotes: int = 0
     folder: str | None = None
 
     def without_clearing(self) -> "Measured":

@@ -70,6 +70,9 @@ class Flows:
         if exchange is None:
             return
         if self._may_resend(flow, exchange) and (second := exchange.begin_second()) is not None:
+            keeps = exchange.received.settings.recording.keep_original
+            if not second.is_own and keeps and is_recording(ctx.options):
+                keep_original(flow, flow.request.content or b"")
             status = await self._second_tries.send(
                 flow, second.body, is_own=second.is_own, betas=second.betas
             )
@@ -158,9 +161,9 @@ class HttpCarrier:
     def read(self) -> bytes:
         return read_body(self._request)
 
-    def measure(self, body: bytes) -> int:
+    def encode(self, body: bytes) -> bytes:
         coding = self._request.headers.get("content-encoding", "identity")
-        return len(encoding.encode(body, coding))
+        return encoding.encode(body, coding)
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         if are_flows_kept(ctx.options):

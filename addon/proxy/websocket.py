@@ -153,6 +153,7 @@ class Websockets:
         if not waiting:
             return
         waiting[0].copy.note_first_chunk()
+        waiting[0].note_event(content)
         status = find_end(content)
         if status is not None:
             waiting.popleft().finish(status, PlainMessage(content))
@@ -209,8 +210,8 @@ class MessageCarrier:
     def read(self) -> bytes:
         return self._message.content
 
-    def measure(self, body: bytes) -> int:
-        return len(body)
+    def encode(self, body: bytes) -> bytes:
+        return body
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         # The mark of a message that was changed stays.

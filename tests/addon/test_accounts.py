@@ -241,7 +241,12 @@ class Session:
             self.restart()
         thinks = self._send(step)
         number = len(self._messages)
-        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "shell", "input": {}}
+        call = {
+            "type": "tool_use",
+            "id": f"toolu_{number}",
+            "name": "shell",
+            "input": {"n": number},
+        }
         result = {
             "type": "tool_result",
             "tool_use_id": f"toolu_{number}",

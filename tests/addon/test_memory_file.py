@@ -22,8 +22,19 @@ from addon.memory import (
     MemoryFiles,
     decode_branches,
     encode_branches,
+    encode_shortened,
 )
-from masking.memory import Anchor, BoundaryMemory, Branches, Move, Past, ResultId
+from addon.memory import _change_alike as change_alike
+from masking.memory import (
+    Anchor,
+    BoundaryMemory,
+    Branches,
+    Move,
+    Past,
+    Remembered,
+    ResultId,
+    ShortenedWords,
+)
 from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from tests.live.harness import eventually
@@ -49,14 +60,14 @@ _ELSEWHERE = Past(met=PAST.last, last=PAST.last, sent=PAST.sent + 20.0)
 def write(folder: Path, *conversations: tuple[bytes, Branches]) -> None:
     file = MemoryFile(lambda: folder)
     for opening, branches in conversations:
-        file.write(opening, branches)
+        file.write(opening, Remembered(branches))
     file.close()
 
 
 def read(folder: Path) -> list[tuple[bytes, Branches]]:
     file = MemoryFile(lambda: folder)
     try:
-        return file.read()
+        return [(opening, known.branches) for opening, known in file.read()]
     finally:
         file.close()
 
@@ -64,6 +75,155 @@ def read(folder: Path) -> list[tuple[bytes, Branches]]:
 def test_what_is_written_is_read_by_the_next_process(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST, PAST)), (b"2", (PAST,)), (b"3", (PAST,)), (b"2", ()))
     assert [(OPENING, (PAST, PAST)), (b"3", (PAST,))] == read(tmp_path)
+
+
+# What was shortened
+
+
+WORDS = ShortenedWords(8_000, 3_000, 2_000, "\n[{left_out_chars} é {recall}]\n", 60)
+SHORTENED = Remembered(
+    (PAST,),
+    {b"\0" * 8: WORDS, b"\1" * 8: WORDS._replace(tail_chars=0), b"\2" * 8: WORDS},
+    (Anchor(3, b"\3" * 16), Anchor(0, b"")),
+)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param(SHORTENED, id="all of it"),
+        pytest.param(SHORTENED._replace(branches=()), id="without a window"),
+        pytest.param(SHORTENED._replace(requests=()), id="the window remembers its requests"),
+        pytest.param(Remembered(requests=SHORTENED.requests), id="only requests"),
+        pytest.param(Remembered((PAST,)), id="nothing of that"),
+    ],
+)
+def test_what_was_shortened_is_read_by_the_next_process(tmp_path: Path, known: Remembered) -> None:
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, known)
+    file.close()
+    again = MemoryFile(lambda: tmp_path)
+    assert [(OPENING, known)] == again.read()
+    again.write(OPENING, Remembered())
+    again.close()
+    assert [] == read(tmp_path)
+
+
+OLD_TABLE = """CREATE TABLE conversations
+(opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
+
+
+def make_old(folder: Path, version: int) -> None:
+    database = sqlite3.connect(folder / SENT_FILE)
+    with database:
+        database.execute(OLD_TABLE)
+        database.execute(f"PRAGMA user_version = {version}")
+        row = OPENING, encode_branches((PAST,)), PAST.sent
+        database.execute("INSERT INTO conversations VALUES (?, ?, ?)", row)
+    database.close()
+
+
+def test_an_older_file_gets_a_column_for_it(tmp_path: Path) -> None:
+    make_old(tmp_path, VERSION)
+    one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
+    assert [(OPENING, Remembered((PAST,)))] == one.read() == other.read()
+    one.write(OPENING, SHORTENED)
+    one.close()
+    assert [(OPENING, SHORTENED)] == other.read()
+    other.close()
+
+
+def test_a_file_of_a_later_version_may_lack_the_column(tmp_path: Path) -> None:
+    make_old(tmp_path, VERSION + 1)
+    file = MemoryFile(lambda: tmp_path)
+    before = (tmp_path / SENT_FILE).read_bytes()
+    assert [(OPENING, Remembered((PAST,)))] == file.read()
+    file.write(OPENING, SHORTENED)
+    file.close()
+    assert before == (tmp_path / SENT_FILE).read_bytes()
+
+
+class Connection(sqlite3.Connection):
+    """One to whose file another process adds the column first, or that cannot add it."""
+
+    added = True
+
+    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
+        if statement.startswith("ALTER"):
+            if self.added:
+                super().execute(statement)
+            raise sqlite3.OperationalError("duplicate column name: shortened")
+        return super().execute(statement, *values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_another_process_may_add_it_at_the_same_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    added: bool,
+) -> None:
+    make_old(tmp_path, VERSION)
+    monkeypatch.setattr(Connection, "added", added)
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        "addon.memory.sqlite3.connect",
+        lambda path, **options: connect(path, factory=Connection, **options),
+    )
+    file = MemoryFile(lambda: tmp_path)
+    assert ([(OPENING, Remembered((PAST,)))] if added else []) == file.read()
+    file.close()
+    assert added == ("duplicate column" not in caplog.text)
+
+
+DAMAGED = [
+    "",
+    "7",
+    "[]",
+    "{}",
+    '{"words":[],"results":{"00":0}}',
+    '{"words":[],"results":{"0":0}}',
+    '{"words":[],"results":[]}',
+    '{"words":[{}],"results":{}}',
+    '{"words":[],"results":{},"requests":[[1]]}',
+    '{"words":[],"results":{},"requests":7}',
+    "[" * 100_000,
+    encode_shortened(SHORTENED).replace("8000", "-1"),  # type: ignore[union-attr]
+    encode_shortened(SHORTENED).replace("8000", "1e3"),  # type: ignore[union-attr]
+    encode_shortened(SHORTENED).replace("{recall}", "{x}"),  # type: ignore[union-attr]
+    encode_shortened(SHORTENED).replace('"arguments_chars":60', '"z":1'),  # type: ignore[union-attr]
+    encode_shortened(SHORTENED)[:-9],  # type: ignore[index]
+]
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_what_is_damaged_of_it_costs_its_own_row_that_alone(tmp_path: Path, text: str) -> None:
+    file = MemoryFile(lambda: tmp_path)
+    file.write(OPENING, SHORTENED)
+    file.write(b"2", SHORTENED)
+    file.close()
+    database = sqlite3.connect(tmp_path / SENT_FILE)
+    with database:
+        database.execute("UPDATE conversations SET shortened = ? WHERE opening = ?", (text, b"2"))
+    database.close()
+    again = MemoryFile(lambda: tmp_path)
+    assert {OPENING: SHORTENED, b"2": Remembered((PAST,))} == dict(again.read())
+    again.close()
+
+
+def test_a_request_that_changes_nothing_else_waits_for_others(tmp_path: Path) -> None:
+    """Where the window remembers none, as well; what is newly shortened does not wait."""
+    alone = SHORTENED._replace(branches=())
+    later = alone._replace(requests=(Anchor(4, b"\4" * 16),))
+    more = later._replace(shortened={**later.shortened, b"\5" * 8: WORDS})
+    for before, after, expected in (
+        (Remembered(), alone, False),
+        (alone, later, True),
+        (later, more, False),
+        (more, Remembered(), False),
+        (SHORTENED, alone, False),
+    ):
+        assert expected == change_alike(after, before)
 
 
 def test_a_run_reads_it_in_no_thread_of_asyncio(tmp_path: Path) -> None:
@@ -87,10 +247,10 @@ def test_a_file_that_is_deleted_is_made_again(
     folder = tmp_path / "state"
     file = MemoryFile(lambda: folder)
     for opening in (b"1", b"2", b"3"):
-        file.write(opening, (PAST,))
-        assert (opening, (PAST,)) == file.read()[-1]
+        file.write(opening, Remembered((PAST,)))
+        assert (opening, Remembered((PAST,))) == file.read()[-1]
         shutil.rmtree(folder)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.close()
     assert {b"1", b"2", b"3", OPENING} == dict(read(folder)).keys()
     assert caplog.messages == []
@@ -177,11 +337,11 @@ def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = MemoryFile(lambda: tmp_path)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     assert file.read()
     change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
     before = (tmp_path / SENT_FILE).read_bytes()
-    file.write(OPENING, (_LATER,))
+    file.write(OPENING, Remembered((_LATER,)))
     file.close()
     assert before == (tmp_path / SENT_FILE).read_bytes()
     assert "was written by a later version" in caplog.text
@@ -189,16 +349,16 @@ def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
 
 def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
     one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
-    one.write(b"1", (PAST,))
+    one.write(b"1", Remembered((PAST,)))
     assert one.read() == other.read()
-    other.write(b"2", (PAST,))
+    other.write(b"2", Remembered((PAST,)))
     assert 2 == len(other.read())
     damaged = b"x" * 20_000
     (tmp_path / SENT_FILE).write_bytes(damaged)
     for number in range(3):
-        one.write(b"one %d" % number, (PAST,))
+        one.write(b"one %d" % number, Remembered((PAST,)))
         one.read()
-        other.write(b"other %d" % number, (PAST,))
+        other.write(b"other %d" % number, Remembered((PAST,)))
         other.read()
     one.close()
     other.close()
@@ -225,10 +385,10 @@ def test_what_could_not_be_written_is_once_it_can_be(tmp_path: Path) -> None:
     file.read()
     holder = sqlite3.connect(tmp_path / SENT_FILE)
     holder.execute("BEGIN EXCLUSIVE")
-    file.write(b"2", (PAST,))
+    file.write(b"2", Remembered((PAST,)))
     file._thread.submit(lambda: None).result()  # it was tried in vain
     holder.close()
-    file.write(b"3", (PAST,))
+    file.write(b"3", Remembered((PAST,)))
     file.close()
     assert {OPENING, b"2", b"3"} == dict(read(tmp_path)).keys()
 
@@ -237,7 +397,7 @@ def test_what_waits_for_a_file_that_takes_nothing_is_bounded(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     file = MemoryFile(lambda: tmp_path / "file")
     memory = BoundaryMemory(file.write)
-    memory.load((n.to_bytes(2, "big"), (PAST,)) for n in range(7_000))
+    memory.load((n.to_bytes(2, "big"), Remembered((PAST,))) for n in range(7_000))
     file.close()
     assert len(file._waiting) <= 4_000
 
@@ -267,14 +427,16 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     async def meet() -> Memories:
         memories = await files.open(observes=False)
         assert memories.is_being_read
-        memories.sent._put(OPENING, (_ELSEWHERE,))  # met while the file could not be read
-        memories.sent._put(b"3", (PAST,))
+        memories.sent._put(
+            OPENING, Remembered((_ELSEWHERE,))
+        )  # met while the file could not be read
+        memories.sent._put(b"3", Remembered((PAST,)))
         holder.rollback()
         return await files.open(observes=False, patiently=True)
 
     memories = asyncio.run(meet())
     assert not memories.is_being_read
-    assert [b"2", OPENING, b"3"] == [*memories.sent._branches]
+    assert [b"2", OPENING, b"3"] == [*memories.sent._known]
     files.close()
     holder.close()
     both = {OPENING: (_ELSEWHERE, PAST), b"2": (PAST,), b"3": (PAST,)}
@@ -286,7 +448,7 @@ def test_only_what_was_sent_is_waited_for_where_that_is_needed(
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
     observed = MemoryFile(lambda: tmp_path, OBSERVED_FILE)
-    observed.write(OPENING, (PAST,))
+    observed.write(OPENING, Remembered((PAST,)))
     observed.close()
     holder = sqlite3.connect(tmp_path / OBSERVED_FILE)
     holder.execute("BEGIN EXCLUSIVE")
@@ -299,7 +461,7 @@ def test_only_what_was_sent_is_waited_for_where_that_is_needed(
 
     memories = asyncio.run(open_memories())
     assert not memories.is_being_read
-    assert [OPENING] == [*memories.sent._branches]
+    assert [OPENING] == [*memories.sent._known]
     holder.close()
     files.close()
 
@@ -313,7 +475,7 @@ def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(
     monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
     files = MemoryFiles(lambda: tmp_path)
     memories = asyncio.run(files.open(observes=False))
-    memories.sent._put(OPENING, (_ELSEWHERE,))
+    memories.sent._put(OPENING, Remembered((_ELSEWHERE,)))
     files.close()
     holder.close()
     assert [(OPENING, (PAST,))] == read(tmp_path)
@@ -346,7 +508,7 @@ def test_two_processes_share_it(tmp_path: Path) -> None:
     one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
     assert [] == one.read() == other.read()
     for n in range(50):
-        (one if n % 2 else other).write(bytes([n]), (PAST,))
+        (one if n % 2 else other).write(bytes([n]), Remembered((PAST,)))
     one.close()
     other.close()
     assert [bytes([n]) for n in range(50)] == sorted(opening for opening, _ in read(tmp_path))
@@ -380,8 +542,8 @@ def test_a_folder_that_cannot_be_made_is_a_warning_once(
 ) -> None:
     (tmp_path / "file").write_text("")
     file = MemoryFile(lambda: tmp_path / "file" / "folder")
-    file.write(OPENING, (PAST,))
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
+    file.write(OPENING, Remembered((PAST,)))
     assert [] == file.read()
     file.close()
     (record,) = caplog.records
@@ -397,7 +559,7 @@ def test_a_full_disk_is_a_warning_and_what_was_written_stays_readable(
     assert full._database is not None
     full._database.execute("PRAGMA max_page_count = 1")
     for n in range(50):
-        full.write(bytes([n]), (PAST,) * 8)
+        full.write(bytes([n]), Remembered((PAST,) * 8))
     full.close()
     assert "full" in caplog.text
     assert (OPENING, (PAST,)) in read(tmp_path)
@@ -420,7 +582,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
     database = sqlite3.connect(tmp_path / SENT_FILE)
     for n, branches in enumerate(["CAST(x'ff' AS TEXT)", "x'ff'", "7", "'[1]'", "''"]):
-        database.execute(f"INSERT INTO conversations VALUES ({n}, {branches}, 0)")
+        database.execute(f"INSERT INTO conversations VALUES ({n}, {branches}, 0, NULL)")
     database.commit()
     database.close()
     assert [(OPENING, (PAST,))] == read(tmp_path)
@@ -439,7 +601,7 @@ def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     file, gate = MemoryFile(lambda: tmp_path), threading.Event()
     file._thread.submit(gate.wait)
     for n in range(100):
-        file.write(bytes([n]), (PAST,))
+        file.write(bytes([n]), Remembered((PAST,)))
     gate.set()
     file.close()
     assert [100] == written
@@ -454,12 +616,12 @@ def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
 ) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
     file = MemoryFile(lambda: tmp_path)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.read()
-    file.write(OPENING, (_LATER,))
+    file.write(OPENING, Remembered((_LATER,)))
     assert [(OPENING, (PAST,))] == read(tmp_path)
-    assert [(OPENING, (_LATER,))] == file.read()
-    file.write(OPENING, (PAST,))
+    assert [(OPENING, Remembered((_LATER,)))] == file.read()
+    file.write(OPENING, Remembered((PAST,)))
     file.close()
     assert [(OPENING, (PAST,))] == read(tmp_path)
 
@@ -475,9 +637,9 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
         return encode_branches(branches)
 
     monkeypatch.setattr("addon.memory.encode_branches", encode_in_a_hurry)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.read()
-    file.write(OPENING, (_LATER,))
+    file.write(OPENING, Remembered((_LATER,)))
     assert not file._is_urgent.wait(0)
     file.close()
     assert [(OPENING, (_LATER,))] == read(tmp_path)
@@ -486,9 +648,9 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 0.01)
     file = MemoryFile(lambda: tmp_path)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.read()
-    file.write(OPENING, (_LATER,))
+    file.write(OPENING, Remembered((_LATER,)))
     eventually(lambda: [(OPENING, (_LATER,))] == read(tmp_path) or None)
     file.close()
 
@@ -509,9 +671,9 @@ def test_all_else_is_written_at_once(
 ) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
     file = MemoryFile(lambda: tmp_path)
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.read()
-    file.write(opening, branches)
+    file.write(opening, Remembered(branches))
     eventually(lambda: dict(read(tmp_path)).get(opening, ()) == branches or None)
     file.close()
 
@@ -519,7 +681,7 @@ def test_all_else_is_written_at_once(
 def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
     file = MemoryFile(lambda: tmp_path)
     file.close()
-    file.write(OPENING, (PAST,))
+    file.write(OPENING, Remembered((PAST,)))
     file.close()
     assert not (tmp_path / SENT_FILE).exists()
 

@@ -57,6 +57,11 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
 # Through the proxy
 
 MONEY = ("cost_", "saved_", "net_", "total_net_")
+AT_ARRIVAL = (
+    *("shortened", "long_kept", "left_out_chars", "left_out_tokens"),
+    *("arrival_rereads", "arrival_quotes", "arrival_saved_tokens", "arrival_saved_tokens_error"),
+    *("arrival_saved_dollars", "arrival_saved_dollars_error"),
+)
 
 
 @pytest.mark.live
@@ -154,6 +159,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "answer_dollars": 7e-05,
         "predicted_cached_tokens": 0,
         "cached_tokens_basis": "simulated",
+        **dict.fromkeys(AT_ARRIVAL),
     }
     assert costs["cost_tokens_after"] == 90
     assert costs["net_tokens"] == pytest.approx(costs["cost_tokens_before"] - 90)

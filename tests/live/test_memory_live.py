@@ -84,9 +84,9 @@ def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
 def grow_old(folder: Path, seconds: float) -> None:
     """Let what is remembered be so much longer ago."""
     file = MemoryFile(lambda: folder / "state" / "observation-masking")
-    for opening, branches in file.read():
-        aged = (dataclasses.replace(past, sent=past.sent - seconds) for past in branches)
-        file.write(opening, tuple(aged))
+    for opening, known in file.read():
+        aged = (dataclasses.replace(past, sent=past.sent - seconds) for past in known.branches)
+        file.write(opening, known._replace(branches=tuple(aged)))
     file.close()
 
 

@@ -14,8 +14,9 @@ from tests.benchmarks.peers.__main__ import (
     run_round,
     running_sides,
 )
+from tests.benchmarks.peers.harm import Harm
 from tests.benchmarks.peers.recorder import Recorder
-from tests.benchmarks.peers.sides import DIRECT, OURS
+from tests.benchmarks.peers.sides import DIRECT, OURS, SHORTENING
 from tests.benchmarks.peers.tables import show_requests
 from tests.support.places import RECORDINGS
 
@@ -44,6 +45,8 @@ def test_sides_are_billed_and_compared_by_what_reached_the_provider() -> None:
     assert {DIRECT: 0, "mitmdump": 0, "relay": 0} == results
     assert found[DIRECT].costs == found["mitmdump"].costs == found["relay"].costs
     assert found[OURS].costs != found[DIRECT].costs
+    assert Harm(27) == found[DIRECT].harms[0] == found["mitmdump"].harms[0]
+    assert found[OURS].harms[0].rereads > 0
     assert len(names) + 2 == len(list(show_requests(found)))
 
 
@@ -76,3 +79,34 @@ def test_a_file_of_conversations_is_sent_where_and_as_its_api_wants_it(tmp_path:
         for wire, found in tallies.items()
     }
     assert {"chat": (2, 0, 0), "messages": (2, 0, 0)} == ends
+
+
+def test_what_was_shortened_at_arrival_is_cheaper_and_may_be_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    lines = "\n".join(f"{n}: test number {n} of many has passed" for n in range(1_000))
+    asked = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+        for n in range(2)
+    ]
+    messages: list[dict[str, object]] = [{"role": "user", "content": "Test."}]
+    for each in asked:
+        messages.append({"role": "assistant", "tool_calls": [each]})
+        messages.append({"role": "tool", "tool_call_id": each["id"], "content": lines})
+    path = tmp_path / "one.jsonl"
+    path.write_text(
+        json.dumps({"messages": [*messages, {"role": "assistant", "content": "Fine."}]})
+    )
+    conversations = read_conversations([path])
+    names = [DIRECT, SHORTENING, f"{SHORTENING} alone"]
+    tallies: Tallies = {wire: {} for wire in conversations}
+    with (
+        Recorder() as provider,
+        making_places({name: (name, ASSUMED) for name in names}, {}, provider) as places,
+        running_sides(places) as targets,
+    ):
+        list(run_round(conversations, targets, provider, tallies, TokenCounter()))
+    found = tallies["chat"]
+    harms = {name: one.harms[0] for name, one in found.items()}
+    assert {DIRECT: Harm(2), names[1]: Harm(2, 1), names[2]: Harm(2, 1)} == harms
+    assert found[names[1]].costs == found[names[2]].costs < found[DIRECT].costs

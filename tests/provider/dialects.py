@@ -34,6 +34,10 @@ class Dialect(NamedTuple):
     stream_type: the content type of a stream of this request's.
     others: requests for something else (a count of tokens, a list of models), by a regular
         expression for the path: what each is answered with.
+    history_key: the list that a request may leave to the provider; empty where it cannot.
+    find_previous: the answer that a request names in place of the history, and all else in it;
+        None if it names none.
+    say_again: an answer as the next request repeats it.
     """
 
     name: str
@@ -48,6 +52,9 @@ class Dialect(NamedTuple):
     error: Callable[[int, str | None], JsonDict]
     stream_type: Callable[[Received], str] = lambda _: "text/event-stream; charset=utf-8"
     others: Mapping[str, Callable[[Received], JsonDict]] = {}
+    history_key: str = ""
+    find_previous: Callable[[JsonDict], tuple[str, JsonDict] | None] = lambda _: None
+    say_again: Callable[[JsonDict], list[JsonDict]] = lambda _: []
 
     def receive(
         self,
@@ -96,6 +103,9 @@ MESSAGES = Dialect(
     events=messages.events,
     error=messages.error,
     others={r".*/v1/messages/count_tokens": messages.count_tokens},
+    history_key="messages",
+    find_previous=messages.find_previous,
+    say_again=messages.say_again,
 )
 
 RESPONSES = Dialect(
@@ -114,6 +124,9 @@ RESPONSES = Dialect(
         r".*/responses/input_tokens": responses.count_tokens,
         r"/backend-api/wham/accounts/check": responses.find_accounts,
     },
+    history_key="input",
+    find_previous=responses.find_previous,
+    say_again=responses.say_again,
 )
 
 GEMINI = Dialect(

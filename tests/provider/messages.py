@@ -218,6 +218,18 @@ def read_said(request: JsonDict) -> Iterator[Said]:
             yield Said(text, tuple(each["name"] for each in blocks if each["type"] == "tool_use"))
 
 
+def find_previous(request: JsonDict) -> tuple[str, JsonDict] | None:
+    """Return the message that a request of a thread continues, and all else in it."""
+    others = {key: value for key, value in request.items() if key != "thread"}
+    previous = (request.get("thread") or {}).get("previous_message_id")
+    return None if previous is None else (previous, others)
+
+
+def say_again(answer: JsonDict) -> list[JsonDict]:
+    """Return a message as the next request repeats it."""
+    return [{"role": "assistant", "content": answer["content"]}]
+
+
 def streams(received: Received) -> bool:
     """Whether a stream is wanted; towards Vertex and Bedrock the path says so."""
     return received.path.endswith(_STREAM_PATHS) or bool(received.request.get("stream"))

@@ -85,6 +85,7 @@ class Provider:
         self._script, self._strict, self._websockets = script, strict, websockets
         self._is_old = is_old
         self.least_cleared, self.refuses_clearing = 0, False
+        self._histories: dict[str, tuple[list[Any], JsonDict]] = {}
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
@@ -128,6 +129,22 @@ class Provider:
             least_cleared=self.least_cleared,
             refuses_clearing=self.refuses_clearing,
         )
+
+    def complete(self, request: JsonDict, dialect: Dialect) -> JsonDict:
+        """Return a request with the history that it continues. Raises KeyError if none is known."""
+        found = dialect.find_previous(request)
+        if found is None:
+            return request
+        previous, others = found
+        key = dialect.history_key
+        before, tools = self._histories[previous]
+        return {**tools, **others, key: [*before, *others[key]]}
+
+    def remember(self, received: Received, answer: JsonDict, dialect: Dialect) -> None:
+        """Remember a history, for a request that names the answer."""
+        said, request = dialect.say_again(answer), received.request
+        tools = {key: request[key] for key in ("tools",) if key in request}
+        self._histories[answer["id"]] = [*request[dialect.history_key], *said], tools
 
     def reply(self, received: Received) -> tuple[Reply, JsonDict]:
         """Return what the script answers, and the usage to report."""
@@ -182,6 +199,10 @@ class _Handler(web.RequestHandler):
         request = json.loads(encoding.decode(body, name) or b"")
         if not isinstance(request, dict):
             raise ValueError("the body is no JSON object")
+        try:
+            request = self._provider.complete(request, self._dialect)
+        except KeyError:
+            raise ValueError("it continues what is not known") from None
         headers = self.request.headers.get_all()
         asked = self.request
         received = self._dialect.receive(request, asked.path, headers, body, asked.query)
@@ -235,6 +256,11 @@ class _Model(_Handler):
         if reply.status != 200:
             self._refuse(reply.status)
             return
+        if self._dialect.history_key and isinstance(
+            received.request[self._dialect.history_key], list
+        ):
+            answer = self._dialect.answer(received, reply, usage)
+            self._provider.remember(received, answer, self._dialect)
         send = self._stream if self._dialect.streams(received) else self._answer
         # Leaving the block cancels the answers that are still under way.
         with contextlib.suppress(iostream.StreamClosedError, asyncio.CancelledError):

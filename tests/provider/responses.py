@@ -167,6 +167,19 @@ def offers_tools(request: JsonDict) -> bool:
     return bool(_find_tools(request))
 
 
+def find_previous(request: JsonDict) -> tuple[str, JsonDict] | None:
+    """Return the response that a request continues, and all else in it."""
+    others = {key: value for key, value in request.items() if key != "previous_response_id"}
+    previous = request.get("previous_response_id")
+    return None if previous is None else (previous, others)
+
+
+def say_again(answer: JsonDict) -> list[JsonDict]:
+    """Return a response as the next request repeats it."""
+    output: list[JsonDict] = answer["output"]
+    return output
+
+
 def streams(received: Received) -> bool:
     """Whether an answer is to be a stream."""
     return received.request.get("stream") is True
@@ -641,7 +654,7 @@ def _find_altered(items: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _find_unfollowed(items: list[Mapping[str, Any]]) -> Iterator[str]:
-    for item, following in zip(items, (*items[1:], {}), strict=True):
+    for item, following in zip(items, [*items[1:], {}][: len(items)], strict=True):
         if item.get("type") == "reasoning" and not _is_models(following):
             yield (
                 f"Item '{item.get('id')}' of type 'reasoning' was provided without its required "

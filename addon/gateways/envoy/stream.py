@@ -235,9 +235,9 @@ class EnvoyCarrier:
         """Return the decoded body. Raises WireError if it must not or cannot be read."""
         return read_body(self._request)
 
-    def measure(self, body: bytes) -> int:
-        """Return how long another body would be on the wire."""
-        return len(self._encode(body))
+    def encode(self, body: bytes) -> bytes:
+        """Return another body as it would be on the wire."""
+        return self._encode(body)
 
     def mark(self, decisions: Sequence[Decision]) -> None:
         """Envoy has no place for decisions; the records have them."""
