@@ -17,7 +17,7 @@ from rich.text import Text
 
 from addon.records.harm import Holdout, dump_harm, list_harm
 from addon.records.record import RequestRecord
-from addon.records.tally import Bills, BillSum, RedactionSum, Tally, Waits
+from addon.records.tally import ArrivalSum, Bills, BillSum, RedactionSum, SavedSum, Tally, Waits
 from addon.records.words import (
     BOUND,
     Currency,
@@ -27,6 +27,7 @@ from addon.records.words import (
     find_currency,
     find_record_currency,
     list_answers,
+    list_arrival,
     list_clearings,
     list_costs,
     list_outgrown,
@@ -149,6 +150,7 @@ def _describe_input(tally: Tally) -> Rows:
     yield from (line.removeprefix("input ") for line in list_costs(tally.masked_bills, tally.count))
     if why := why_lost(tally):
         yield why
+    yield from list_arrival(tally, tally.masked_bills)
 
 
 def _describe_answers(tally: Tally) -> Rows:
@@ -470,6 +472,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "reduced_results": tally.reduced,
         "dropped_results": tally.dropped,
         "rereads": tally.rereads,
+        "arrival": _dump_arrival(tally.arrival) if tally.arrival.is_any else None,
         "summary_requests_left_whole": tally.summaries,
         "kept_results_by_reason": dict(tally.kept),
         "tokens_before": tally.tokens_before,
@@ -515,6 +518,30 @@ def _dump_bill(bill: BillSum) -> Mapping[str, object]:
         "saved_error": bill.error,
         "saved_share": bill.saved_share,
         "saved_share_error": bill.saved_share_error,
+    }
+
+
+def _dump_arrival(arrival: ArrivalSum) -> Mapping[str, object]:
+    return {
+        "requests": arrival.requests,
+        "shortened_results": arrival.results,
+        "left_out_tokens": arrival.tokens,
+        "saved": _dump_saved(arrival.saved),
+        "saved_where_the_provider_holds_the_history": _dump_saved(arrival.held),
+        "rereads": arrival.rereads,
+        "quotes": arrival.quotes,
+        "kept_long_results_by_reason": dict(arrival.kept),
+    }
+
+
+def _dump_saved(saved: SavedSum) -> Mapping[str, object]:
+    return {
+        "requests": saved.requests,
+        "requests_without_a_price": saved.unpriced,
+        "in_input_tokens": saved.tokens,
+        "in_input_tokens_error": saved.error,
+        "in_dollars": saved.dollars,
+        "in_dollars_error": saved.dollars_error,
     }
 
 

@@ -49,6 +49,9 @@ class ShownRequest(NamedTuple):
     moved: whether the boundary moved.
     move_price: what that cost, in input tokens.
     row: its row of the masking map, as in a record.
+    shortened: the results that were sent shortened, masked since or not.
+    left_out: the tokens that were left out of them, a part of `spared`.
+    arrival_tokens, arrival_dollars: what that saved of its bill.
     """
 
     time: str
@@ -71,6 +74,10 @@ class ShownRequest(NamedTuple):
     moved: bool
     move_price: float | None
     row: Row | None
+    shortened: int = 0
+    left_out: int = 0
+    arrival_tokens: float = 0.0
+    arrival_dollars: float = 0.0
 
 
 def show(record: RequestRecord) -> ShownRequest:
@@ -98,6 +105,10 @@ def show(record: RequestRecord) -> ShownRequest:
         moved=bool(record.boundary_moved),
         move_price=record.move_price_tokens,
         row=None if row is None or len(row) > _MOST_RUNS else tuple(map(_share, row)),
+        shortened=record.shortened or 0,
+        left_out=record.left_out_tokens or 0,
+        arrival_tokens=record.arrival_saved_tokens or 0.0,
+        arrival_dollars=record.arrival_saved_dollars or 0.0,
     )
 
 

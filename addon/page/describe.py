@@ -101,7 +101,13 @@ def describe_sums(tally: Tally) -> Described:
 def describe_conversation(conversation: Conversation) -> Described:
     """Return a conversation with its requests and the moves of its boundary."""
     _, unit = find_bill(_shown_sums(conversation.tally))
-    moves = find_moves([*conversation.requests], _list_savings(conversation), unit)
+    requests = [*conversation.requests]
+    # What was left out at arrival, no move has saved.
+    saved = [
+        saved - (_save_at_arrival(request, unit) if saved else 0.0)
+        for saved, request in zip(_list_savings(conversation), requests, strict=True)
+    ]
+    moves = find_moves(requests, saved, unit)
     return {
         **describe_row(conversation),
         "forgotten": conversation.forgotten,
@@ -158,6 +164,10 @@ def _list_savings(conversation: Conversation) -> list[float]:
     ]
 
 
+def _save_at_arrival(request: ShownRequest, unit: str) -> float:
+    return request.arrival_dollars if unit == "usd" else request.arrival_tokens
+
+
 def _save(request: ShownRequest, unit: str) -> float:
     if unit == "usd":
         return (request.dollars_before or 0.0) - (request.dollars_after or 0.0)
@@ -192,7 +202,7 @@ def find_moves(
     moves = [_read_move(at, requests, unit) for at, each in enumerate(requests) if each.moved]
     # What was taken out before the first request that is kept has its part, too.
     is_first_kept = bool(requests) and not requests[0].moved
-    before = float(requests[0].spared or 0) if is_first_kept else 0.0
+    before = float(_spared_by_moves(requests[0])) if is_first_kept else 0.0
     earned = divide_savings(
         [Move(move.request, move.removed, move.price) for move in moves], saved, before
     )
@@ -202,9 +212,15 @@ def find_moves(
 def _read_move(at: int, requests: Sequence[ShownRequest], unit: str) -> ShownMove:
     """Return a move as it stands at its own request."""
     request = requests[at]
-    masked, spared = (requests[at - 1].masked, requests[at - 1].spared) if at else (0, 0)
+    last = requests[at - 1] if at else None
+    masked, spared = (last.masked, _spared_by_moves(last)) if last else (0, 0)
     price = request.move_price or 0.0
     if unit == "usd":
         price *= (request.dollars_after or 0.0) / (request.tokens_after or 1.0)
-    removed = (request.spared or 0) - (spared or 0)
+    removed = _spared_by_moves(request) - spared
     return ShownMove(at, request.masked - masked, removed, price, 0.0, None)
+
+
+def _spared_by_moves(request: ShownRequest) -> int:
+    """Return the tokens that masking took out, without those that were left out at arrival."""
+    return 0 if request.spared is None else request.spared - request.left_out

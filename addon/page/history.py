@@ -38,6 +38,10 @@ class HistoryRow(NamedTuple):
     sellers: whose prices these are where they are not the host's own.
     why: why nothing was masked.
     loss: why masking cost more than it saved, and when that turns.
+    shortened: the most results of a request that were sent shortened.
+    arrival: what that saved of the bill.
+    arrival_rereads, arrival_quotes: calls that repeat one whose result was shortened, or quote what
+        was left out.
     """
 
     key: str
@@ -71,6 +75,10 @@ class HistoryRow(NamedTuple):
     sellers: tuple[str, ...]
     why: str | None
     loss: str | None
+    shortened: int
+    arrival: float
+    arrival_rereads: int
+    arrival_quotes: int
 
 
 class History:
@@ -158,4 +166,8 @@ def _describe_row(session: Session, running: Mapping[str, Running]) -> HistoryRo
         sellers=session.borrowed if is_priced else (),
         why=session.why,
         loss=session.loss,
+        shortened=session.shortened,
+        arrival=session.arrival_dollars if is_priced else session.arrival_tokens,
+        arrival_rereads=session.arrival_rereads,
+        arrival_quotes=session.arrival_quotes,
     )

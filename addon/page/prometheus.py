@@ -79,7 +79,8 @@ class HistogramOf:
 
 _COUNTERS: dict[str, tuple[str, Labels]] = {
     "requests": (
-        "Requests by what became of them: masked, unchanged, observed, passed, failed.",
+        "Requests by what became of them: masked (or shortened), unchanged, observed, passed, "
+        "failed.",
         (*_NAMED, "outcome"),
     ),
     "tool_results": (
@@ -105,6 +106,24 @@ _COUNTERS: dict[str, tuple[str, Labels]] = {
     ),
     "boundary_moves": ("Requests at which more was masked than before.", _NAMED),
     "rereads": ("Tool calls that repeated one whose result was masked.", _NAMED),
+    "shortened_results": (
+        "Tool results that were sent shortened, in all requests that they were sent in.",
+        _NAMED,
+    ),
+    "left_out_tokens": (
+        "Estimated tokens that were left out of shortened tool results; not sent, either.",
+        _NAMED,
+    ),
+    "arrival_saved_dollars": (
+        "What shortening tool results when they arrived saved in US dollars, as is estimated.",
+        _NAMED,
+    ),
+    "arrival_saved_input_tokens": (
+        "What shortening tool results when they arrived saved in plain input tokens.",
+        _NAMED,
+    ),
+    "arrival_rereads": ("Tool calls that repeated one whose result was shortened.", _NAMED),
+    "arrival_quotes": ("Tool calls that quoted what was left out at arrival.", _NAMED),
     "requests_fitting_only_masked": (
         "Requests that fitted their model's window only because they were masked.",
         _NAMED,
@@ -194,6 +213,11 @@ class Counters:
             count("tool_results", results, reason)
         count("boundary_moves", bool(record.boundary_moved), *named)
         count("rereads", record.rereads or 0, *named)
+        count("shortened_results", record.shortened or 0, *named)
+        count("arrival_rereads", record.arrival_rereads or 0, *named)
+        count("arrival_quotes", record.arrival_quotes or 0, *named)
+        count("arrival_saved_dollars", record.arrival_saved_dollars or 0.0, *named)
+        count("arrival_saved_input_tokens", record.arrival_saved_tokens or 0.0, *named)
         fits_only_masked = record.masking == "on" and record.fits_unmasked is False
         count("requests_fitting_only_masked", fits_only_masked, *named)
 
@@ -202,6 +226,7 @@ class Counters:
             before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
             count("prompt_tokens", after, *named, "sent")
             count("prompt_tokens", before - after, *named, "not_sent")
+            count("left_out_tokens", record.left_out_tokens or 0, *named)
             count("cached_tokens", record.cached_tokens or 0, *named)
             for part, size in (record.composition or {}).items():
                 count("prompt_part_tokens", size, part)
@@ -235,7 +260,8 @@ def find_outcome(record: RequestRecord) -> str:
         return "passed"
     if record.masking == "observed":
         return "observed"
-    return "masked" if any(getattr(record, name) for name in REPLACED) else "unchanged"
+    changed = any(getattr(record, name) for name in (*REPLACED, "shortened"))
+    return "masked" if changed else "unchanged"
 
 
 # As Prometheus reads it, by its own library

@@ -9,9 +9,19 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from addon.records.record import RequestRecord
-from addon.stages import Answered, Measured
+from addon.stages import Answered, LeftOut, Measured, Priced
 from addon.version import find_version
-from masking.accounting import Bill, Entry, Margin, Savings, Sizes, count_masked_repeats
+from masking.accounting import (
+    DEFAULT_SPREAD,
+    ArrivalSaving,
+    Bill,
+    Entry,
+    Margin,
+    Savings,
+    Sizes,
+    count_masked_repeats,
+    count_shortened_repeats,
+)
 from masking.config import Settings
 from masking.errors import ConfigError
 from masking.prices import Pricing, fits_window, open_list
@@ -93,6 +103,8 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
             "price_borrowed_from": priced.pricing.borrowed_from,
             "model_window_tokens": priced.pricing.window,
         }
+    if (left_out := rewritten.left_out) is not None:
+        fields |= _describe_left_out(left_out, priced)
     if measured is not None:
         fields |= {name: getattr(measured.sizes, name) for name in _SIZES}
         fields["folder"] = measured.folder
@@ -108,7 +120,37 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         if measured is not None:
             masked = entry.masked_before or ()
             fields["rereads"] = count_masked_repeats(measured.repeated, masked)
+            if measured.shortened and entry.masked_before is not None:
+                fields["arrival_rereads"] = count_shortened_repeats(
+                    measured.repeated, measured.shortened, masked
+                )
+                fields["arrival_quotes"] = measured.quotes
     return RequestRecord.model_validate(fields)
+
+
+def _describe_left_out(left_out: LeftOut, priced: Priced | None) -> Mapping[str, object]:
+    """Return what was left out of a request of which the provider holds the history.
+
+    What is new in it would have been written to the cache, and what was left out before, read.
+    """
+    fields: dict[str, object] = {}
+    if left_out.results:
+        fields["shortened"] = left_out.results
+        fields["left_out_chars"] = left_out.chars
+        fields["left_out_tokens"] = left_out.tokens
+    if priced is None:
+        return fields
+    pricing = priced.pricing
+    saved = left_out.tokens * pricing.write + left_out.before * pricing.read
+    dollars = pricing.in_dollars(saved)
+    error = DEFAULT_SPREAD * saved
+    return {
+        **fields,
+        "arrival_saved_tokens": round(saved, _TOKEN_DIGITS),
+        "arrival_saved_tokens_error": round(error, _TOKEN_DIGITS),
+        "arrival_saved_dollars": _round_dollars(dollars),
+        "arrival_saved_dollars_error": _round_dollars(pricing.in_dollars(error)),
+    }
 
 
 def _name_masking(answered: Answered) -> str:
@@ -163,9 +205,22 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
         "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
         "saved_dollars_error": _round_error(cost.dollar_margin, cost.saved_dollars),
+        **_describe_arrival(entry.arrival),
         **_describe_savings(entry.savings, "net"),
         **_describe_savings(entry.total, "total_net"),
         "total_unpriced": entry.total.unpriced,
+    }
+
+
+def _describe_arrival(arrival: ArrivalSaving | None) -> Mapping[str, float | None]:
+    """Return the fields that say what was saved at arrival; none if nothing was left out."""
+    if arrival is None:
+        return {}
+    return {
+        "arrival_saved_tokens": round(arrival.cost, _TOKEN_DIGITS),
+        "arrival_saved_tokens_error": round(arrival.margin.width, _TOKEN_DIGITS),
+        "arrival_saved_dollars": _round_dollars(arrival.dollars),
+        "arrival_saved_dollars_error": _round_error(arrival.dollar_margin, arrival.dollars),
     }
 
 

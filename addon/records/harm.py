@@ -55,7 +55,7 @@ class Figures:
     refusals: requests that the provider refused for what was in them, also if it then took them
         unmasked.
     failures: requests that failed otherwise, as a provider that is overloaded fails.
-    rereads: calls that repeat one whose result was masked, or would have been.
+    rereads: calls that repeat one whose result was masked or shortened, or would have been.
     output_tokens: as the provider counted them; None if it never did.
     dollars, input_tokens: what the prompts cost that were sent; None if that is not known.
     """
@@ -74,7 +74,7 @@ class Figures:
 
     def add(self, record: RequestRecord) -> None:
         """Count a request."""
-        self.rereads += record.rereads or 0
+        self.rereads += (record.rereads or 0) + (record.arrival_rereads or 0)
         record = as_sent(record)
         self.requests += 1
         status = record.status or 0

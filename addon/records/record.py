@@ -264,6 +264,23 @@ class RequestRecord(BaseModel):
     masked: Annotated[
         Count | None, means("Tool results that the window masked, or the provider cleared.")
     ] = None
+    shortened: Annotated[
+        Count | None,
+        means("Tool results that were sent shortened, be they masked by now or not."),
+    ] = None
+    long_kept: Annotated[
+        Mapping[str, Count] | None,
+        means(
+            "Long tool results that arrival left whole, by reason: `error`, `file` (its call names "
+            "one), `sent_whole` (before it was on, or before the conversation was first seen), "
+            "`asked_again`, `recalled`, `unknown_call`, `kept_tool`, `unlisted_tool`, `dispatch`, "
+            "`already_shortened`."
+        ),
+    ] = None
+    left_out_chars: Annotated[
+        Count | None, means("What was left out of the shortened results.", "characters")
+    ] = None
+    left_out_tokens: Annotated[Count | None, means("The same.", "tokens")] = None
     masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
     redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
     reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None
@@ -378,6 +395,20 @@ class RequestRecord(BaseModel):
             "masking, too: if `observed`, these are repeats of what would have been masked."
         ),
     ] = None
+    arrival_rereads: Annotated[
+        Count | None,
+        means(
+            "Tool calls in the newest answer that repeat earlier ones whose results were shortened "
+            "(or masked, but not all of them). Counted like `rereads`."
+        ),
+    ] = None
+    arrival_quotes: Annotated[
+        Count | None,
+        means(
+            "Tool calls in the newest answer with a whole line, of at least 16 characters, that "
+            "the request shows nowhere but in what was left out of shortened results."
+        ),
+    ] = None
     boundary_moved: Annotated[
         bool | None, means("Whether more was masked than in the request before.")
     ] = None
@@ -428,6 +459,21 @@ class RequestRecord(BaseModel):
             "US dollars",
         ),
     ] = None
+    arrival_saved_tokens: Annotated[
+        Amount | None,
+        means(
+            "What shortening results when they arrived saved of the cost at this request, by "
+            "estimate; masking saved the rest.",
+            "input tokens",
+        ),
+    ] = None
+    arrival_saved_tokens_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "input tokens")
+    ] = None
+    arrival_saved_dollars: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    arrival_saved_dollars_error: Annotated[
+        Amount | None, means("By how much that may be off, either way.", "US dollars")
+    ] = None
     net_tokens: Annotated[
         Amount | None,
         means("What masking saved in the conversation; below 0 a loss.", "input tokens"),
@@ -473,7 +519,7 @@ class RequestRecord(BaseModel):
     @property
     def outgrew(self) -> bool:
         """Whether it was changed, and would not fit its model as the agent wrote it."""
-        changed = self.masked or self.redacted or self.reduced or self.dropped
+        changed = self.masked or self.shortened or self.redacted or self.reduced or self.dropped
         return self.masking == "on" and bool(changed) and self.fits_unmasked is False
 
 

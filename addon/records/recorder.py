@@ -33,7 +33,7 @@ from addon.threads import (
     check_turn,
     large_work,
 )
-from masking.accounting import find_repeated, measure, read_prompt
+from masking.accounting import count_quotes, find_repeated, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
@@ -252,10 +252,14 @@ def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) ->
     prompt = None
     with suppress(OverdueError):
         prompt = read_prompt(rewrite, counter) if counter else None
+    arrived = rewrite.arrived
+    shortened = arrived.shortened if arrived is not None else ()
     return Measured(
         sizes=measure(rewrite, original, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),
+        shortened=frozenset(each.place for each in shortened),
+        quotes=count_quotes(arrived) if arrived is not None and shortened else 0,
         folder=find_folder(rewrite.conversation),
     )

@@ -117,6 +117,10 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     borrowed: whose prices the dollars are where they are not the host's own.
     why: why nothing was masked; None if something was.
     loss: why masking cost more than it saved, and when that turns; None if it did not.
+    shortened: the most results of any request that were sent shortened.
+    arrival_tokens, arrival_dollars: what that saved of the bills.
+    arrival_rereads, arrival_quotes: calls that repeat one whose result was shortened, or quote what
+        was left out.
     """
 
     session: str
@@ -147,6 +151,11 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     answer_dollars: float = 0.0
     why: str | None = None
     loss: str | None = None
+    shortened: int = 0
+    arrival_tokens: float = 0.0
+    arrival_dollars: float = 0.0
+    arrival_rereads: int = 0
+    arrival_quotes: int = 0
 
     @property
     def wait(self) -> float | None:
@@ -182,6 +191,11 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             answer_dollars=self.answer_dollars + later.answer_dollars,
             why=last.why if self.why and later.why else None,
             loss=last.loss,
+            shortened=max(self.shortened, later.shortened),
+            arrival_tokens=self.arrival_tokens + later.arrival_tokens,
+            arrival_dollars=self.arrival_dollars + later.arrival_dollars,
+            arrival_rereads=self.arrival_rereads + later.arrival_rereads,
+            arrival_quotes=self.arrival_quotes + later.arrival_quotes,
         )
 
 
@@ -202,7 +216,7 @@ class _Open:
         self._models: tuple[str, ...] = ()
         self._waits: tuple[float, ...] = ()
         self._folder: str | None = None
-        self._turns = self._results = self._masked = 0
+        self._turns = self._results = self._masked = self._shortened = 0
         self.is_written = False
 
     def add(self, record: RequestRecord) -> None:
@@ -218,6 +232,7 @@ class _Open:
         self._results = max(self._results, record.tool_results or 0)
         changed = (record.masked, record.redacted, record.reduced, record.dropped)
         self._masked = max(self._masked, sum(filter(None, changed)))
+        self._shortened = max(self._shortened, record.shortened or 0)
         self.is_written = False
 
     def summarize(self) -> Session:
@@ -255,6 +270,11 @@ class _Open:
             answer_dollars=round(bills.answer_dollars, 6),
             why=None if shown.changed else why_nothing_masked(tally).explain(),
             loss=why_lost(shown),
+            shortened=self._shortened,
+            arrival_tokens=round(shown.arrival.saved.tokens, 0),
+            arrival_dollars=round(shown.arrival.saved.dollars, 6),
+            arrival_rereads=shown.arrival.rereads,
+            arrival_quotes=shown.arrival.quotes,
         )
 
 

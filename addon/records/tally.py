@@ -22,17 +22,23 @@ from masking.wire import is_plausible
 
 _CHANGED = (
     *("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages"),
-    "rereads",
+    *("rereads", "shortened", "left_out_chars", "left_out_tokens"),
+    *("arrival_rereads", "arrival_quotes"),
 )
 _PAIRS = (
     *("tool_chars", "json_chars", "tool_tokens", "request_tokens", "bytes"),
     *("cost_tokens", "cost_dollars"),
 )
-_ERRORS = ("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error")
+_ERRORS = (
+    *("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error"),
+    *("arrival_saved_tokens", "arrival_saved_tokens_error"),
+    *("arrival_saved_dollars", "arrival_saved_dollars_error"),
+)
 _NOTHING: Mapping[str, object] = {
     **dict.fromkeys(_CHANGED, 0),
     **dict.fromkeys(_ERRORS, 0.0),
     "kept": {},
+    "long_kept": None,
     "reduction_stage": None,
     "reduction_status": None,
     "redaction_scenarios": None,
@@ -219,6 +225,79 @@ class Balance:
 
 
 @dataclass(slots=True)
+class SavedSum:
+    """What was saved of some requests, in input tokens, and in dollars where a price is known.
+
+    unpriced: the requests without one. The errors say by how much the sums may be off.
+    """
+
+    requests: int = 0
+    tokens: float = 0.0
+    error: float = 0.0
+    dollars: float = 0.0
+    dollars_error: float = 0.0
+    unpriced: int = 0
+
+    def add(self, tokens: float, error: float, dollars: float | None, dollars_error: float) -> None:
+        """Count what was saved of one request."""
+        self.requests += 1
+        self.tokens += tokens
+        self.error += error
+        if dollars is None:
+            self.unpriced += 1
+        else:
+            self.dollars += dollars
+            self.dollars_error += dollars_error
+
+
+@dataclass(slots=True)
+class ArrivalSum:
+    """What shortening long results when they arrived did to some requests.
+
+    requests: those with shortened results in them.
+    results: these results, in each request that they were sent in; `kept` are long ones that stayed
+        whole, by reason.
+    tokens: what was left out of them.
+    saved: the part of what the bills say was saved that is by this; masking saved the rest.
+    held: what it saved of requests that have no bill, as their provider holds the history.
+    rereads, quotes: calls that repeat one whose result was shortened, or quote what was left out.
+    """
+
+    requests: int = 0
+    results: int = 0
+    tokens: int = 0
+    saved: SavedSum = field(default_factory=SavedSum)
+    held: SavedSum = field(default_factory=SavedSum)
+    rereads: int = 0
+    quotes: int = 0
+    kept: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether there was anything that was, or might have been, shortened."""
+        return bool(self.results or self.kept)
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request."""
+        self.kept.update(record.long_kept or {})
+        self.rereads += record.arrival_rereads or 0
+        self.quotes += record.arrival_quotes or 0
+        self.requests += bool(record.shortened)
+        self.results += record.shortened or 0
+        if record.purpose == "count":
+            return
+        self.tokens += record.left_out_tokens or 0
+        if record.arrival_saved_tokens:
+            saved = self.held if record.cost_tokens_before is None else self.saved
+            saved.add(
+                record.arrival_saved_tokens,
+                record.arrival_saved_tokens_error or 0.0,
+                record.arrival_saved_dollars,
+                record.arrival_saved_dollars_error or 0.0,
+            )
+
+
+@dataclass(slots=True)
 class RedactionSum:
     """Redaction in the requests where it is on.
 
@@ -280,6 +359,7 @@ class Tally:
         the records count them, in each request that they were sent in; `kept` by reason.
     summaries: requests for a summary that were left whole.
     rereads: calls that repeat one whose result was masked.
+    arrival: what shortening long results when they arrived did.
     bound: requests that kept results for bound reasoning, by what the provider would do.
     clearable: those of them whose provider could be asked to clear these results.
     clearings: requests whose provider was asked to clear, by what came of it: `cleared`,
@@ -317,6 +397,7 @@ class Tally:
     kept: Counter[str] = field(default_factory=Counter)
     summaries: int = 0
     rereads: int = 0
+    arrival: ArrivalSum = field(default_factory=ArrivalSum)
     bound: Counter[Bound] = field(default_factory=Counter)
     clearable: int = 0
     clearings: Counter[str] = field(default_factory=Counter)
@@ -367,6 +448,7 @@ class Tally:
             self.passed_through[why] += 1
             if record.bound is not None:
                 self.passed_bound[why, record.bound] += 1
+            self.arrival.add(record)  # what is new may have been shortened all the same
             return
         self._add_results(record)
         self._add_sizes(record)
@@ -407,7 +489,7 @@ class Tally:
     @property
     def changed(self) -> int:
         """Tool results that were changed, by any strategy."""
-        return self.masked + self.redacted + self.reduced + self.dropped
+        return self.masked + self.arrival.results + self.redacted + self.reduced + self.dropped
 
     def count_failures(self, masking: str) -> int:
         """Return how many requests failed with masking on, or off."""
@@ -421,6 +503,7 @@ class Tally:
         self.reduced += record.reduced or 0
         self.dropped += record.dropped or 0
         self.rereads += record.rereads or 0
+        self.arrival.add(record)
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
         if record.bound is not None and (record.kept or {}).get("bound"):

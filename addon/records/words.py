@@ -22,7 +22,7 @@ from addon.records.tally import (
     read_savings,
 )
 from addon.request import one_line
-from masking.accounting import is_about_nothing
+from masking.accounting import is_about_nothing, split_error
 from masking.model import REASONS
 
 # Amounts of money
@@ -233,6 +233,8 @@ def _render_outcome(record: RequestRecord) -> str:
 def _render_changes(record: RequestRecord) -> Iterator[str]:
     masked = "had the provider clear" if record.clearing == "asked" else "masked"
     yield f"{masked} {record.masked} of {record.tool_results} tool results"
+    if record.shortened:
+        yield f"{record.shortened} shortened at arrival"
     if (record.kept or {}).get("summary"):
         yield "left whole for a summary"
     if record.masked_images:
@@ -337,6 +339,7 @@ def _list_sums(tally: Tally, unmasked: "WhyUnmasked | None") -> Iterator[str]:
         yield from list_costs(tally.masked_bills, tally.count)
         if why := why_lost(tally):
             yield why
+        yield from list_arrival(tally, tally.masked_bills)
         if not tally.changed:
             yield str(unmasked or why_nothing_masked(tally))
         if tally.summaries:
@@ -373,6 +376,46 @@ def list_costs(bills: Bills, count: int, *, is_dry_run: bool = False) -> Iterato
         yield f"input{some} {bill}"
 
 
+def list_arrival(tally: Tally, bills: Bills, *, is_dry_run: bool = False) -> Iterator[str]:
+    """Yield what shortening long results when they arrived saved, and what masking saved besides.
+
+    `of that at arrival $0.12 ±0.02, by masking $0.31 ±0.03`, which are together what `list_costs`
+    says of the same bills, then `long results sent shortened 57 times`.
+    """
+    arrival, held = tally.arrival, tally.arrival.held
+    if not arrival.results:
+        return
+    if arrival.saved.requests:
+        bill, currency = bills.tokens, INPUT_TOKENS
+        saved, error = arrival.saved.tokens, arrival.saved.error
+        if bills.dollars.requests and not arrival.saved.unpriced:
+            bill, currency = bills.dollars, find_currency(bills)
+            saved, error = arrival.saved.dollars, arrival.saved.dollars_error
+        rest = bill.saved - saved, split_error(bill.error, error, saved)
+        by_arrival = _render_part("at arrival", saved, error, currency)
+        yield f"of that {by_arrival}, {_render_part('by masking', *rest, currency)}"
+    if held.requests:
+        amount = (
+            _render_amount(held.tokens, held.error, INPUT_TOKENS)
+            if held.unpriced
+            else _render_amount(held.dollars, held.dollars_error, DOLLARS)
+        )
+        yield (
+            f"about {amount} {'would have been ' if is_dry_run else ''}saved at arrival in "
+            f"{count_requests(held.requests)} whose history the provider holds"
+        )
+    # A result counts each time that it is sent.
+    times = "once" if arrival.results == 1 else f"{arrival.results:,} times"
+    yield f"long results {'would have been ' if is_dry_run else ''}sent shortened {times}"
+
+
+def _render_part(name: str, saved: float, error: float, currency: Currency) -> str:
+    if not saved or is_about_nothing(saved, error):
+        return f"{name} about nothing"
+    amount = _render_amount(abs(saved), error, currency)
+    return f"{name} {amount}{'' if saved > 0 else ' lost'}"
+
+
 def list_answers(tally: Tally) -> Iterator[str]:
     """Yield what the answers cost, which masking does not change: `answers another $0.19`."""
     bills = tally.bills
@@ -390,7 +433,13 @@ def render_observed(observed: Tally) -> str:
     `observed` counts them as if they had been masked. Where nothing would have been masked, it says
     why.
     """
-    costs = "; ".join(list_costs(observed.bills, observed.count, is_dry_run=True))
+    bills = observed.bills
+    costs = "; ".join(
+        (
+            *list_costs(bills, observed.count, is_dry_run=True),
+            *list_arrival(observed, bills, is_dry_run=True),
+        )
+    )
     if observed.changed:
         return costs or "masking would have masked tool results"
     why = f"masking would have changed nothing, because {why_nothing_masked(observed).explain()}"
@@ -439,12 +488,24 @@ def count_summaries(count: int) -> str:
 
 
 def list_rereads(tally: Tally) -> Iterator[str]:
-    """Yield how many calls repeated one whose result was masked, or would have been."""
-    observed = tally.observed.rereads if tally.observed is not None else 0
-    for count, was in ((tally.rereads, "was"), (observed, "would have been")):
-        if count:
-            calls = "1 call" if count == 1 else f"{count:,} calls"
-            yield f"{calls} repeated one whose result {was} masked"
+    """Yield how many calls repeated one whose result the model no longer had, or quoted it.
+
+    Of what was only observed, whose result it would no longer have had.
+    """
+    for each, was in ((tally, "was"), (tally.observed, "would have been")):
+        if each is None:
+            continue
+        if each.rereads:
+            yield f"{_count_calls(each.rereads)} repeated one whose result {was} masked"
+        if each.arrival.rereads:
+            calls = _count_calls(each.arrival.rereads)
+            yield f"{calls} repeated one whose result {was} shortened"
+        if each.arrival.quotes:
+            yield f"{_count_calls(each.arrival.quotes)} quoted what {was} left out at arrival"
+
+
+def _count_calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count:,} calls"
 
 
 def render_resent(tally: Tally) -> str:
@@ -652,6 +713,10 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield f"{tally.redacted} results redacted"
     if tally.rereads:
         yield f"{tally.rereads} re-reads of masked results"
+    if tally.arrival.rereads:
+        yield f"{tally.arrival.rereads} re-reads of shortened results"
+    if tally.arrival.quotes:
+        yield f"{tally.arrival.quotes} quotes of what was left out at arrival"
     if bound := tally.kept["bound"]:
         yield f"{bound} results kept for bound reasoning"
     if tally.summaries:
@@ -661,6 +726,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
     yield from list_costs(tally.masked_bills, tally.count)
     if why := why_lost(tally):
         yield why
+    yield from list_arrival(tally, tally.masked_bills)
     if run.held:
         yield f"{len(run.held)} conversations with a held boundary"
     if tally.outgrown:

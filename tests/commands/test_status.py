@@ -893,3 +893,35 @@ def test_no_cell_of_a_csv_is_a_formula(
     write_records(records, REQUEST | {field: f"{start}cmd|' /C calc'!A0"})
     (row,) = read_csv(capsys)
     assert f"'{start}cmd|' /C calc'!A0".replace("\r", "\n") == row[field]
+
+
+def test_what_arrival_saved_is_shown_beside_what_masking_saved(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = {
+        "shortened": 2, "left_out_tokens": 70, "arrival_saved_tokens": 3.0,
+        "arrival_saved_tokens_error": 0.5, "arrival_saved_dollars": 3.0,
+        "arrival_saved_dollars_error": 0.5, "arrival_rereads": 1, "arrival_quotes": 2,
+        "long_kept": {"file": 1},
+    }  # fmt: skip
+    write_records(records, {**REQUEST, **bill(9, 5, 0.8), **short})
+    rows = describe(status(capsys))
+    assert [
+        "cost $5.00, without masking $9.00: saved $4.00 (44% ±9)",
+        "of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30",
+        "long results sent shortened 2 times",
+    ] == rows["Input"]
+    assert [
+        "1 call repeated one whose result was shortened",
+        "2 calls quoted what was left out at arrival",
+    ] == rows["Re-reads"]
+    arrival = read_json(capsys)["total"]["arrival"]
+    assert (2, 70, 1, 2) == tuple(
+        arrival[name] for name in ("shortened_results", "left_out_tokens", "rereads", "quotes")
+    )
+    assert (3.0, 0.5) == (arrival["saved"]["in_dollars"], arrival["saved"]["in_dollars_error"])
+    assert {"file": 1} == arrival["kept_long_results_by_reason"]
+
+    write_records(records, {**REQUEST, **bill(9, 5, 0.8)})
+    assert 1 == len(describe(status(capsys))["Input"])
+    assert read_json(capsys)["total"]["arrival"] is None

@@ -146,3 +146,21 @@ def test_who_has_the_sessions_is_told_only_what_has_changed(state: Path) -> None
         write_sessions(state, [session("b")])
         again = get(f"{url}sessions?known={told['version']}")
         assert {"a", "b"} == {each["key"] for each in rows(again)}
+
+
+def test_what_was_saved_at_arrival_is_in_the_unit_of_the_bill(state: Path) -> None:
+    fields = {"shortened": 2, "arrival_tokens": 3.0, "arrival_dollars": 0.5, "arrival_quotes": 1}
+    write_sessions(
+        state,
+        [
+            session("priced", tokens=Bill(2, 9, 5), dollars=Bill(2, 0.9, 0.1), **fields),
+            session("unpriced", tokens=Bill(2, 9, 5), **fields),
+            session("off", tokens=Bill(2, 9, 5)),
+        ],
+    )
+    with serve_history() as url:
+        found = {each["key"]: each for each in rows(get(f"{url}sessions"))}
+    names = ("shortened", "arrival", "arrival_rereads", "arrival_quotes")
+    assert {"priced": (2, 0.5, 0, 1), "unpriced": (2, 3.0, 0, 1), "off": (0, 0.0, 0, 0)} == {
+        key: tuple(each[name] for name in names) for key, each in found.items()
+    }

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from addon.page.board import show
-from addon.page.describe import ShownMove, find_moves
+from addon.page.board import Board, show
+from addon.page.describe import ShownMove, describe_conversation, find_moves
 from tests.support.made_up_records import bill, record
 
 
-def request(spared: int, saved: float, price: float | None = None, **fields: object) -> object:
+def request(
+    spared: int, saved: float, price: float | None = None, **fields: object
+) -> dict[str, object]:
     """Return the fields of a request that saved so much; it moves the boundary if it has a price.
 
     A dollar is an input token.
@@ -80,3 +82,22 @@ def test_a_price_in_dollars_is_that_of_the_request() -> None:
     assert (1.0, 4.0) == (move.price, in_tokens.price)
     (unpriced,) = tell(request(32, 1.0, 4.0, cost_dollars_after=None))
     assert 0.0 == unpriced.price
+
+
+def test_no_move_has_what_was_left_out_at_arrival() -> None:
+    """Each request saves 5 more at arrival, and 50 tokens more are not sent."""
+
+    def shorten(spared: int, saved: float, price: float | None = None) -> dict[str, object]:
+        left_out = {"shortened": 1, "left_out_tokens": 50, "arrival_saved_tokens": 5.0}
+        fields = request(spared + 50, saved + 5.0, price, **left_out, conversation_id="c")
+        return {**fields, "arrival_saved_dollars": 5.0, "masked": spared // 10}
+
+    board = Board()
+    for fields in (shorten(0, 0.0), shorten(32, -4.0, 5.0), shorten(32, 2.0), shorten(32, 2.0)):
+        board.add(record(**fields))
+    found = board.find("c")
+    assert found is not None
+    told = describe_conversation(found)
+    assert [ShownMove(1, 3, 32, 5.0, 5.0, 3)._asdict()] == told["moves"]
+    assert [5.0, 6.0, 13.0, 20.0] == told["saved"]
+    assert "at arrival $20.00" in told["line"]

@@ -217,3 +217,17 @@ def test_the_example_dashboard_asks_for_what_there_is() -> None:
     names = {metric.name for metric in counters.list_metrics()}
     assert asked, "it asks for something"
     assert set() == {re.sub("_(?:total|bucket|sum|count)$", "", name) for name in asked} - names
+
+
+def test_what_arrival_left_out_and_saved_is_summed() -> None:
+    fields = {
+        **WHO, **bill(9, 5), "shortened": 2, "left_out_tokens": 70, "arrival_saved_tokens": 3.0,
+        "arrival_saved_dollars": 0.5, "arrival_rereads": 1, "arrival_quotes": 2,
+    }  # fmt: skip
+    found = scrape(fields, fields, {**fields, "masking": "observed"})
+    sums = {
+        "shortened_results": 4, "left_out_tokens": 140, "arrival_saved_input_tokens": 6.0,
+        "arrival_saved_dollars": 1.0, "arrival_rereads": 2, "arrival_quotes": 4,
+    }  # fmt: skip
+    assert sums == {name: found[key(f"observation_masking_{name}_total", **NAMED)] for name in sums}
+    assert "masked" == find_outcome(record(shortened=1))

@@ -325,3 +325,15 @@ def test_a_session_runs_while_its_proxy_does_and_it_is_not_idle() -> None:
     assert not is_running(session, {"w"}, now + IDLE)
     assert not is_running(session, {"v"}, now)
     assert not is_running(Session(session="a", writer="w.1", began="", last="?"), {"w"}, now)
+
+
+def test_a_row_says_what_was_saved_at_arrival(tmp_path: Path) -> None:
+    saved = {"arrival_saved_tokens": 3.0, "arrival_saved_dollars": 0.5}
+    rereads = {"arrival_rereads": 2, "arrival_quotes": 1}
+    for number in range(2):
+        fields = {**A, **bill(9, 5), **saved, **rereads, "time": at(number)}
+        write(tmp_path, fields | {"shortened": number + 1}, writer=f"w{number}")
+    (found,) = read_history(tmp_path)
+    assert (2, 6, 1.0) == (found.shortened, found.arrival_tokens, found.arrival_dollars)
+    assert (4, 2) == (found.arrival_rereads, found.arrival_quotes)
+    assert found.why is None

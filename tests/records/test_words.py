@@ -12,6 +12,8 @@ from addon.records.words import (
     Currency,
     find_currency,
     find_record_currency,
+    list_arrival,
+    list_rereads,
     render_bill,
     render_change,
     render_cost,
@@ -866,3 +868,99 @@ def test_the_totals_tell(records: list[dict[str, object]], expected: str) -> Non
 
 def test_totals_of_nothing_say_so() -> None:
     assert render_totals(Totals()) == "0 requests: none; 0 results masked"
+
+
+# What was shortened at arrival
+
+SHORT = {
+    "shortened": 2, "left_out_tokens": 70, "arrival_saved_tokens": 3.0,
+    "arrival_saved_tokens_error": 0.5, "arrival_saved_dollars": 3.0,
+    "arrival_saved_dollars_error": 0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param([bill(9, 5, 0.8)], [], id="nothing"),
+        pytest.param(
+            [bill(9, 5, 0.8, **SHORT)],
+            [
+                "of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30",
+                "long results sent shortened 2 times",
+            ],
+            id="both saved",
+        ),
+        pytest.param(
+            [bill(9, 7, 0.8, **SHORT)],
+            [
+                "of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30 lost",
+                "long results sent shortened 2 times",
+            ],
+            id="masking has not paid off yet",
+        ),
+        pytest.param(
+            [bill(9, 6, 0.5, **SHORT | {"shortened": 1})],
+            [
+                "of that at arrival $3.00 ±0.50, by masking about nothing",
+                "long results sent shortened once",
+            ],
+            id="arrival alone",
+        ),
+        pytest.param(
+            [bill(9, 5, 0.8, **SHORT, **UNPRICED) | {"arrival_saved_dollars": None}],
+            [
+                "of that at arrival 3 ±0 input tokens, by masking 1 ±0 input tokens",
+                "long results sent shortened 2 times",
+            ],
+            id="no price",
+        ),
+        pytest.param(
+            [{**SHORT, "passed_through": "held"}],
+            [
+                "about $3.00 ±0.50 saved at arrival in 1 request whose history the provider holds",
+                "long results sent shortened 2 times",
+            ],
+            id="the provider holds the history",
+        ),
+        pytest.param(
+            [{**SHORT, "passed_through": "held", "arrival_saved_dollars": None}],
+            [
+                "about 3 ±0 input tokens saved at arrival in 1 request whose history the provider "
+                "holds",
+                "long results sent shortened 2 times",
+            ],
+            id="and no price",
+        ),
+    ],
+)
+def test_what_arrival_saved_stands_beside_what_masking_saved(
+    records: list[dict[str, object]], expected: list[str]
+) -> None:
+    counted = tally(*records)
+    found = [*list_arrival(counted, counted.masked_bills)]
+    assert [each.replace(" ±0 ", " ") for each in expected] == [
+        each.replace(" ±0 ", " ") for each in found
+    ]
+
+
+def test_arrival_is_in_every_line_about_requests() -> None:
+    counted = tally(bill(9, 5, 0.8, **SHORT, masked=1, arrival_rereads=2, arrival_quotes=1))
+    told = "of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30; "
+    told += "long results sent shortened 2 times"
+    assert told in render_tally(counted)
+    assert ["2 calls repeated one whose result was shortened",
+            "1 call quoted what was left out at arrival"] == [*list_rereads(counted)]  # fmt: skip
+    totals = Totals()
+    totals.add(record(**bill(9, 5, 0.8, **SHORT, arrival_rereads=2, arrival_quotes=1)))
+    line = render_totals(totals)
+    assert told in line
+    assert "2 re-reads of shortened results; 1 quotes of what was left out at arrival" in line
+
+
+def test_what_was_only_observed_would_have_been_saved() -> None:
+    counted = tally(bill(9, 5, 0.8, **SHORT, masking="observed", arrival_quotes=1))
+    told = "; of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30; long results would "
+    assert f"{told}have been sent shortened 2 times" in render_tally(counted)
+    assert ["1 call quoted what would have been left out at arrival"] == [*list_rereads(counted)]
+    assert 0 == counted.arrival.results

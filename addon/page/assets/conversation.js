@@ -90,13 +90,16 @@ function showMoves(moves, unit, count) {
       { foot, wide: ["Results newly masked", "Tokens taken out", "Saved since"] })];
 }
 
-function describeOutcome({ failed, why, masked, results, observed, resent, clearing }) {
+function describeOutcome({ failed, why, masked, results, shortened, observed, resent, clearing }) {
   if (clearing === "refused") return `refused to clear, and sent without asking: ${resent}`;
   if (resent) return `refused masked, and sent whole: ${resent}`;
   if (failed) return `failed: ${failed}`;
-  if (observed) return `observed: ${whole(masked)} of ${plural(results, "result")} would be masked`;
+  const short = shortened ? `, ${whole(shortened)} shortened` : "";
+  if (observed) {
+    return `observed: ${whole(masked)} of ${plural(results, "result")} would be masked${short}`;
+  }
   const done = clearing === "asked" ? "cleared by the provider" : "masked";
-  return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} ${done}`;
+  return why ? `untouched: ${why}` : `${whole(masked)} of ${plural(results, "result")} ${done}${short}`;
 }
 
 function showRequests(requests, one) {

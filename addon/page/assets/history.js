@@ -306,12 +306,16 @@ let shown = { key: null, last: null };
 
 function listFacts(one) {
   const off = error(one) ? ` ±${bare(one, error(one))}` : "";
+  const masked = saved(one) - one.arrival;
   const money = one.before ? [
     ["Input cost", `${amount(one, paid(one))}${one.sellers.length ? `, at the price of ${one.sellers.join(", ")}` : ""}`],
     [one.is_observed ? "With masking" : "Without masking", amount(one, other(one))],
     [saved(one) < 0 ? "Lost" : one.is_observed ? "Would be saved" : "Saved", isCertain(one)
       ? `${bare(one, Math.abs(saved(one)))}${off} (${percent(Math.abs(saved(one)), one.before)})`
       : saved(one) ? "about 0" : "0"],
+    ["Of that at arrival", one.arrival ? bare(one, one.arrival) : ""],
+    [masked < 0 ? "Lost by masking" : "Of that by masking",
+      one.arrival ? bare(one, Math.abs(masked)) : ""],
     ["Answers", one.answers ? `${dollars(one.answers)}, masked or not` : ""],
     ["Without a price", one.unpriced ? plural(one.unpriced, "request") : ""],
   ] : [];
@@ -324,6 +328,9 @@ function listFacts(one) {
     ["Conversations", one.conversations > 1 ? whole(one.conversations) : ""],
     ["Tool turns", whole(one.turns)],
     ["Results masked", `${whole(one.masked)} of ${whole(one.results)}`],
+    ["Results shortened", one.shortened ? whole(one.shortened) : ""],
+    ["Shortened, and repeated", one.arrival_rereads ? plural(one.arrival_rereads, "call") : ""],
+    ["Left out, and quoted", one.arrival_quotes ? plural(one.arrival_quotes, "call") : ""],
     ["From cache", one.cached === null ? "" : percent(one.cached, 1)],
     ["Answer begins", one.wait === null ? "" : `${one.wait.toFixed(1)} s (p50)`],
     ...money,
