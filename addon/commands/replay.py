@@ -52,6 +52,7 @@ from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
 from addon.replay.logs.session import Account, LogSession
+from addon.replay.numbers import describe_arrival
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
@@ -524,6 +525,7 @@ def describe_assumed(assumed: AssumedPrice) -> str:
 
 _TOKENS = ("tokens before", "tokens after")
 _COSTS = ("all sent", "sliding", "chosen", "saved")
+_PARTS = ("arrival", "masking")
 _CALLS = ("re-reads", "quotes")
 
 _LEAST_NAME = 20
@@ -533,6 +535,9 @@ _EXPLANATION = """
 all sent: nothing is masked; sliding: the window moves at every turn;
 chosen: your settings; re-reads: calls that repeat or name what was masked;
 quotes: calls that hold a line of it; answers are in none of the costs."""
+
+
+_EXPLANATION_OF_PARTS = "arrival, masking: the part of saved that is by each of them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -557,14 +562,20 @@ class ReplayTable:
         if self.currency.borrowed_from and summary.cost_unit == "usd":
             unit += f", {self.currency.basis}"
         yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
-        whole = self._render((*self.first, *_TOKENS, *_COSTS, *_CALLS))
+        costs = (*_COSTS, *(_PARTS if any(each.arrival for _, each in rows) else ()))
+        whole = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
         if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
             yield whole
         else:
-            yield self._render((*self.first, *_COSTS))
+            yield self._render((*self.first, *costs))
             yield ""
             yield self._render((self.first[0], *_TOKENS, *_CALLS))
         yield _EXPLANATION
+        if costs != _COSTS:
+            yield _EXPLANATION_OF_PARTS
+        if summary.arrival is not None:
+            currency = Currency(is_dollars=summary.cost_unit == "usd")
+            yield f"\n{describe_arrival(summary.arrival, summary.calls, currency.render)}"
 
     def _render(self, columns: Sequence[str]) -> Table:
         table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
@@ -623,8 +634,22 @@ def _render_cells(summary: Summary) -> dict[str, str]:
         "saved": render_saved_percent(
             summary.cost_before, summary.cost_before - summary.cost_after, summary.saved_error
         ),
+        **_render_parts(summary),
         "re-reads": _render_share(summary.rereads, summary.calls),
         "quotes": _render_share(summary.quotes, summary.calls),
+    }
+
+
+def _render_parts(summary: Summary) -> dict[str, str]:
+    """Return the cells that say which part of the bill arrival saved, and which part masking."""
+    arrival, before = summary.arrival, summary.cost_before
+    if arrival is None:
+        saved = before - summary.cost_after
+        return {"arrival": "", "masking": render_saved_percent(before, saved, summary.saved_error)}
+    by_masking = arrival.saved_by_masking, arrival.saved_by_masking_error
+    return {
+        "arrival": render_saved_percent(before, arrival.saved, arrival.saved_error),
+        "masking": render_saved_percent(before, *by_masking),
     }
 
 

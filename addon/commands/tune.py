@@ -29,6 +29,7 @@ from addon.config import advise, locate_config
 from addon.config_commands import Advice
 from addon.records.words import Currency
 from addon.replay.logs.session import Account
+from addon.replay.numbers import pluralize
 from addon.replay.replay import Pause, RecordedRequest, ReplaySettings, Session
 from addon.replay.totals import UNITS, AssumedPrice
 from addon.replay.tune.recommend import (
@@ -42,6 +43,7 @@ from addon.replay.tune.recommend import (
     pareto_front,
     recommend,
     split_into_batches,
+    switch_arrival,
     try_tunings,
     tuning_of,
 )
@@ -113,13 +115,68 @@ def run_tune(
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
         raise ValueError("no request to try settings on")
+    arrival = _switch_arrival(work, present, sweep, account)
     if count := outcomes[sweep.off].assumed:
         console.print(_render_assumed_count(count, present), highlight=False, markup=False)
     console.print(render_sweep(sweep))
-    console.print("\n".join(_explain_sweep(sweep)), highlight=False)
+    console.print("\n".join(_explain_sweep(sweep, arrival)), highlight=False)
     settings = find_settings(recommend(sweep), present.price_settings)
     console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
     return sweep
+
+
+def _switch_arrival(
+    work: SessionWork,
+    present: ReplaySettings,
+    sweep: Sweep,
+    account: Account | None,
+) -> str:
+    """Return what shortening at arrival does with the settings to use.
+
+    Whether to switch it on is left to the user: the sweep is of the window alone. Nothing is
+    shortened where masking is off, so it is then tried with the present window.
+    """
+    best, is_on = recommend(sweep), present.strategies.arrival.enabled
+    tuning = best if best.enabled else sweep.present._replace(enabled=True)
+    found = {is_on: sweep.outcomes.get(tuning)}
+    for enabled in (True, False):
+        if found.get(enabled) is None:
+            settings = switch_arrival(present, enabled=enabled)
+            tried = work.run("tune", try_on_session, [(settings, (tuning,), account)])
+            found[enabled] = add_outcomes((tuning,), [(tuning,)], tried)[tuning]
+    on, off = found[True] or Outcome(), found[False] or Outcome()
+    window = "these settings" if tuning == best else "masking on, and the present window,"
+    return describe_arrival(on, off, sweep.outcomes[sweep.off], window, is_on=is_on)
+
+
+def describe_arrival(
+    on: Outcome, off: Outcome, plain: Outcome, window: str = "these settings", *, is_on: bool
+) -> str:
+    """Return what shortening long results when they arrive does.
+
+    on, off: what some settings yield with it and without it; `plain` is what sending everything
+        does. `window` names these settings.
+    is_on: whether it is on at present.
+    """
+    state = "is on" if is_on else "is off, and stays so"
+    start = f"Shortening long results when they arrive (arrival.enabled) {state}."
+    if not on.shortened:
+        return f"{start} With {window} it would shorten none of the results."
+    in_dollars = None not in (on.dollars, off.dollars, plain.dollars)
+    costs = [(each.dollars or 0.0) if in_dollars else each.cost for each in (on, off, plain)]
+    saved, whole = costs[1] - costs[0], costs[2]
+    verb = "save another" if saved >= 0 else "cost another"
+    part = f", {abs(saved) / whole:.1%} of the bill of sending everything" if whole else ""
+    calls = max(1, on.left_out.calls)
+    return (
+        f"{start} With {window} it would shorten {pluralize(on.shortened, 'result')} by "
+        f"{pluralize(on.left_out_chars, 'character')} in all, and {verb} "
+        f"{Currency(is_dollars=in_dollars).render(abs(saved))}{part}. Of "
+        f"{pluralize(on.left_out.calls, 'call')}, {on.left_out.either / calls:.1%} repeat or name "
+        f"what it leaves out, and {on.left_out.quoted / calls:.1%} quote it: the least to expect, "
+        "because these agents had seen the results whole. obsmask replay --set "
+        "arrival.enabled=true shows it by conversation."
+    )
 
 
 def try_on_session(
@@ -280,8 +337,8 @@ def _render_assumed_count(count: int, settings: ReplaySettings) -> str:
     )
 
 
-def _explain_sweep(sweep: Sweep) -> Iterator[str]:
-    """Yield what a reader of the table must know, and what is recommended."""
+def _explain_sweep(sweep: Sweep, arrival: str) -> Iterator[str]:
+    """Yield what a reader of the table must know, what arrival does, and what is recommended."""
     plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
     yield CAVEAT
     yield (
@@ -299,6 +356,7 @@ def _explain_sweep(sweep: Sweep) -> Iterator[str]:
         f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "
         "cannot show what an agent would have missed."
     )
+    yield arrival
     yield ""
     yield _recommend(sweep)
 

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable
 
-from addon.replay.totals import CostUnit
+from addon.replay.totals import ArrivalSummary, CostUnit
+from masking.accounting import is_about_nothing
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -34,3 +35,28 @@ def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
 def pluralize(count: int, noun: str) -> str:
     """Return a count with its noun: `1 request`, `2,000 requests`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def describe_arrival(arrival: ArrivalSummary, calls: int, render: Callable[[float], str]) -> str:
+    """Return what shortening at arrival left out, what that saved, and which calls refer to it.
+
+    calls: all of them.
+    """
+    by_arrival = _describe_saved(arrival.saved, arrival.saved_error, render)
+    by_masking = _describe_saved(arrival.saved_by_masking, arrival.saved_by_masking_error, render)
+    counted = max(1, calls)
+    results = pluralize(arrival.results, "long result")
+    return (
+        f"At arrival {results} would have been shortened by "
+        f"{pluralize(arrival.left_out_chars, 'character')} in all. That would have {by_arrival}; "
+        f"masking would have {by_masking}. Of {pluralize(calls, 'call')}, "
+        f"{arrival.rereads / counted:.1%} repeat or name what was left out, and "
+        f"{arrival.quotes / counted:.1%} quote it: the least to expect, because these agents had "
+        "seen the results whole and had no reason to ask again."
+    )
+
+
+def _describe_saved(saved: float, error: float, render: Callable[[float], str]) -> str:
+    if not saved or is_about_nothing(saved, error):
+        return "saved about nothing"
+    return f"{'saved' if saved > 0 else 'lost'} {render(abs(saved))}"

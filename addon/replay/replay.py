@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
+from masking.arrival import Arrived, arrive
 from masking.config import RequestFacts, Rule, find_first
 from masking.conversation import Conversation
 from masking.errors import WireError
-from masking.memory import BoundaryMemory
+from masking.memory import BoundaryMemory, ResultMemory
 from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.request_cache import RequestCache
@@ -111,7 +112,7 @@ class ReplaySettings:
     model: replaces the recorded models and hosts; what the cache held is then simulated.
     ttl: the seconds after which a simulated cache forgets an unused prompt; None for never.
     slides: the boundary moves at every turn, whatever the prices.
-    remembers: the boundary that was sent is remembered, as in mitmdump.
+    remembers: what was sent masked or shortened is remembered, as in mitmdump.
     rules: strategies and prices for some requests; the first rule that fits a request counts.
     """
 
@@ -167,6 +168,7 @@ class ReplayedRequest:
     """The outcome of one request: its sizes, a reason for each tool result, and its bill.
 
     pricing: the prices by which it was billed.
+    left_out: the characters that were left out of each result that was shortened, by its place.
     answer_dollars: what its answer cost, which is in no bill; None if that is not known.
     when: when it was sent.
     """
@@ -176,6 +178,7 @@ class ReplayedRequest:
     sizes: Sizes
     reasons: tuple[Reason, ...]
     entry: Entry
+    left_out: Mapping[int, int] = field(default_factory=dict)
     answer_dollars: float | None = None
     when: datetime
 
@@ -210,9 +213,11 @@ class _Replayer:
 
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
-        conversation = recorded.read(self._cache)
-        settings = self._settings.choose(recorded, conversation)
-        pricing = settings.find_pricing(recorded, conversation)
+        client = recorded.read(self._cache)
+        settings = self._settings.choose(recorded, client)
+        pricing = settings.find_pricing(recorded, client)
+        arrived, known = self._shorten(client, settings)
+        conversation = arrived.conversation
         prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)
 
         # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
@@ -221,9 +226,12 @@ class _Replayer:
         if self._memory is not None and settings.policy.masks:
             lifetime = math.inf if settings.ttl is None else settings.ttl
             context = self._memory.lookup(conversation, recorded.when.timestamp(), lifetime)
-        outcome = rewrite_request(conversation, settings.strategies, prices=prices, context=context)
-        if self._memory is not None and context is not None:
-            self._memory.store(context, outcome.past)
+        outcome = rewrite_request(arrived, settings.strategies, prices=prices, context=context)
+        if self._memory is not None:
+            if context is not None:
+                self._memory.store(context, outcome.past)
+            if known is not None:
+                self._memory.store_results(known, arrived)
 
         # Bill. What was recorded is the prompt before masking. What the provider reported of it
         # holds for the recorded model alone.
@@ -246,8 +254,31 @@ class _Replayer:
             sizes=measure(outcome, recorded.body, prompt),
             reasons=tuple(decision.reason for decision in outcome.decisions),
             entry=entry,
+            left_out=measure_left_out(arrived),
             answer_dollars=None
             if answer is None
             else pricing.price_answer(answer, entry.cost.before.prompt),
             when=recorded.when,
         )
+
+    def _shorten(
+        self, client: Conversation, settings: ReplaySettings
+    ) -> tuple[Arrived, ResultMemory | None]:
+        """Shorten the long results of a request, and return what is remembered of its results."""
+        strategies = settings.strategies
+        if not strategies.shortens:
+            if self._memory is not None:
+                self._memory.forget_results(client)
+            return Arrived(client, client), None
+        if self._memory is None:
+            return arrive(client, strategies.arrival), None
+        known = self._memory.lookup_results(client)
+        return arrive(client, strategies.arrival, known.sent), known
+
+
+def measure_left_out(arrived: Arrived) -> Mapping[int, int]:
+    """Return the characters that were left out of each shortened result, by its place."""
+    return {
+        each.place: sum(len(cut.text) - len(cut.placeholder) for cut in each.replacements)
+        for each in arrived.shortened
+    }

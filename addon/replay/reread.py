@@ -9,18 +9,24 @@ Each may be a coincidence, and a recording made without masking has such calls, 
 model had seen the results. So this is a sign of what a policy may cost, not a count of what it
 broke. A quote is the clearest sign: an agent cannot write a line that it no longer sees, and has to
 read it again.
+
+What was left out of a result at arrival is a place of its own, `left_out_of` the result: its head
+and tail show what they show, and the rest is hidden from the first request on. What such a part
+alone shows counts as left out, what is masked besides as masked. A call that repeats others counts
+as masked if all of their results are.
 """
 
 import json
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from masking.accounting import Places
+from masking.arrival import ArrivalPolicy, find_cut, shorten_result
 from masking.conversation import Conversation
 from masking.model import Call, Element, ToolResult
 from masking.window import CallKey, call_key
@@ -33,8 +39,15 @@ _RUN = re.compile(rf"[\w./-]{{{_LEAST_NAME_CHARS},}}")
 _ENDS = "./-"
 
 
+def left_out_of(place: int) -> int:
+    """Return the place of what may be left out of the tool result at a place; and back again."""
+    return ~place
+
+
 class Reference(NamedTuple):
     """The tool results that a call refers to, by their places in the request, counted from 0.
+
+    A name or line that only the middle of a long result shows, is at `left_out_of` its place.
 
     request: the number of the request that the call answers.
     repeats: the results of equal calls before it.
@@ -50,7 +63,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rereads:
-    """How many calls there were, and how many of them repeated, named or quoted what was masked.
+    """How many calls there were, and how many of them repeated, named or quoted what was hidden.
 
     `either` counts calls that repeated or named, `affected` those that did any of the three.
     """
@@ -72,12 +85,13 @@ NO_REREADS = Rereads()
 
 
 def find_references(
-    conversation: Conversation, answers: Mapping[int, int]
+    conversation: Conversation, answers: Mapping[int, int], arrival: ArrivalPolicy | None = None
 ) -> tuple[Reference, ...]:
     """Return what each call that answers a request refers to, in order.
 
     `answers` has, by the position of an element that answered a request, the number of the request.
-    Linear in the request, unless a call is made again and again.
+    `arrival` says what is left out of a result, if it is shortened; None if none is. Linear in the
+    request, unless a call is made again and again.
     """
     elements, tools = conversation.elements, conversation.wire.find_tools(conversation.body)
     shown = _Shown([call for at in answers for call in map(_read_call, elements[at].calls)])
@@ -92,22 +106,61 @@ def find_references(
                 shown.find_reference(call, answers[at]) for call in map(_read_call, element.calls)
             ]
         for place in results_of[at]:
-            shown.add_result(place, conversation.results[place])
+            shown.add_result(place, conversation.results[place], arrival)
         if not element.results:
             shown.add_message(element, item)
     return tuple(references)
 
 
-def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) -> Rereads:
+def count_rereads(
+    references: Iterable[Reference],
+    first_masked: Sequence[int],
+    shortened: Collection[int] = (),
+) -> Rereads:
     """Count the calls that refer to what is masked.
 
-    `first_masked` has for each tool result the request from which on it is masked.
+    `first_masked` has for each tool result the request from which on it is masked; `shortened` are
+    the places of those that are shortened.
     """
+
+    def are_repeats_masked(places: Places, request: int) -> bool:
+        return _are_masked(places, first_masked, request)
+
+    def are_masked(places: Places, request: int) -> bool:
+        if not shortened:
+            return _are_masked(places, first_masked, request)
+        hidden = _are_hidden(places, first_masked, request, shortened)
+        return hidden and not _are_left_out(places, shortened)
+
+    return _count(references, are_repeats_masked, are_masked)
+
+
+def count_left_out(
+    references: Iterable[Reference], first_masked: Sequence[int], shortened: Collection[int]
+) -> Rereads:
+    """Count the calls that refer to what was left out at arrival, and not to what is masked."""
+
+    def are_repeats_shortened(places: Places, request: int) -> bool:
+        hidden = all(at in shortened or first_masked[at] <= request for at in places)
+        return hidden and bool(places) and not _are_masked(places, first_masked, request)
+
+    def are_left_out(places: Places, _: int) -> bool:
+        return _are_left_out(places, shortened)
+
+    return _count(references, are_repeats_shortened, are_left_out)
+
+
+_IsHidden = Callable[[Places, int], bool]
+
+
+def _count(
+    references: Iterable[Reference], are_repeats_hidden: _IsHidden, are_hidden: _IsHidden
+) -> Rereads:
     calls = repeated = named = quoted = either = affected = 0
     for request, repeats, names, quotes in references:
-        is_repeated = _are_masked(repeats, first_masked, request)
-        is_named = any(_are_masked(places, first_masked, request) for places in names)
-        is_quoted = any(_are_masked(places, first_masked, request) for places in quotes)
+        is_repeated = are_repeats_hidden(repeats, request)
+        is_named = any(are_hidden(places, request) for places in names)
+        is_quoted = any(are_hidden(places, request) for places in quotes)
         calls += 1
         repeated += is_repeated
         named += is_named
@@ -124,9 +177,30 @@ def count_rereads(references: Iterable[Reference], first_masked: Sequence[int]) 
     )
 
 
-def _are_masked(places: Sequence[int], first_masked: Sequence[int], request: int) -> bool:
+def _are_masked(places: Places, first_masked: Sequence[int], request: int) -> bool:
     """Whether all of them are masked; checks the latest first, which most often is not."""
-    return bool(places) and all(first_masked[place] <= request for place in reversed(places))
+    return bool(places) and all(
+        first_masked[place if place >= 0 else left_out_of(place)] <= request
+        for place in reversed(places)
+    )
+
+
+def _are_hidden(
+    places: Places, first_masked: Sequence[int], request: int, shortened: Collection[int]
+) -> bool:
+    """Whether all of them are masked or left out."""
+    return bool(places) and all(
+        (place < 0 and left_out_of(place) in shortened)
+        or first_masked[place if place >= 0 else left_out_of(place)] <= request
+        for place in reversed(places)
+    )
+
+
+def _are_left_out(places: Places, shortened: Collection[int]) -> bool:
+    """Whether all of them are left out, so that the agent has seen none."""
+    return bool(places) and all(
+        place < 0 and left_out_of(place) in shortened for place in reversed(places)
+    )
 
 
 class _Call(NamedTuple):
@@ -188,9 +262,15 @@ class _Shown:
             self._lines.find_results(call.lines),
         )
 
-    def add_result(self, place: int, result: ToolResult) -> None:
-        self._names.show_result(place, _find_all_names(result.texts))
-        self._lines.show_result(place, find_shown_lines(result.texts))
+    def add_result(self, place: int, result: ToolResult, arrival: ArrivalPolicy | None) -> None:
+        for shown, find in ((self._names, _find_all_names), (self._lines, find_shown_lines)):
+            kept = None if arrival is None else _find_kept(result, arrival)
+            if kept is None:
+                shown.show_result(place, find(result.texts))
+            else:
+                visible = {*find(kept)}
+                shown.show_result(place, visible)
+                shown.show_result(left_out_of(place), {*find(result.texts)} - visible)
         if result.call_id in self._key_of:
             self._results_of[self._key_of[result.call_id]].append(place)
 
@@ -206,6 +286,22 @@ class _Shown:
         shown = [*texts]
         self._names.show(_find_all_names(shown))
         self._lines.show(find_shown_lines(shown))
+
+
+def _find_kept(result: ToolResult, arrival: ArrivalPolicy) -> list[str] | None:
+    """Return the texts of a result as they are if it is shortened; None if it cannot be."""
+    if not any(len(text) > arrival.max_chars for text in result.texts):
+        return None
+    if not shorten_result(result, arrival.words):
+        return None
+    kept: list[str] = []
+    for text in result.texts:
+        if len(text) > arrival.max_chars:
+            end, start = find_cut(text, arrival.head_chars, arrival.tail_chars)
+            kept += text[:end], text[start:]
+        else:
+            kept.append(text)
+    return kept
 
 
 def _find_all_names(texts: Iterable[str]) -> Iterator[str]:

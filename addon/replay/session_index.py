@@ -8,12 +8,13 @@ them.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple
 
-from addon.replay.replay import RecordedRequest, ReplaySettings, Session
+from addon.replay.replay import RecordedRequest, ReplaySettings, Session, measure_left_out
 from addon.replay.reread import Reference, find_references
 from masking.accounting import (
     CachePoints,
@@ -26,8 +27,10 @@ from masking.accounting import (
     marked_pieces,
     read_pieces,
 )
+from masking.arrival import ArrivalPolicy, Arrived, LongResult, decide_arrivals, shorten
 from masking.conversation import Conversation, find_answers, with_targets
 from masking.errors import WireError
+from masking.memory import BoundaryMemory
 from masking.prices import Pricing
 from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
@@ -56,7 +59,9 @@ class Segment:
     seed: different for prompts that have nothing in common.
     follows: the segment whose conversation this one continues with other tools or at other prices.
     requests: all requests of the segment.
-    pieces: the tool schemas, then the messages.
+    pieces: the tool schemas, then the messages; `conversation` as well is after arrival, and
+        `client_pieces` are before it.
+    left_out: the characters that were left out of each result that was shortened, by its place.
     asks_summary: whether its one request is an agent's for a summary.
     """
 
@@ -65,9 +70,11 @@ class Segment:
     follows: int | None
     requests: tuple[IndexedRequest, ...]
     pieces: tuple[Piece, ...]
+    client_pieces: tuple[Piece, ...]
     conversation: Conversation
     layout: Layout
     references: tuple[Reference, ...]
+    left_out: Mapping[int, int] = field(default_factory=dict)
     asks_summary: bool = False
 
 
@@ -86,12 +93,18 @@ class SessionIndex:
     order: tuple[RequestPlace, ...]
 
     @property
-    def conversations(self) -> list[list[int]]:
-        """For each conversation, in order, which of the requests are its own, counted from 0."""
-        first_segments: list[int] = []
+    def first_segments(self) -> list[int]:
+        """For each segment the first of its conversation."""
+        found: list[int] = []
         for number, segment in enumerate(self.segments):
             follows = segment.follows
-            first_segments.append(number if follows is None else first_segments[follows])
+            found.append(number if follows is None else found[follows])
+        return found
+
+    @property
+    def conversations(self) -> list[list[int]]:
+        """For each conversation, in order, which of the requests are its own, counted from 0."""
+        first_segments = self.first_segments
         conversations: defaultdict[int, list[int]] = defaultdict(list)
         for request, place in enumerate(self.order):
             conversations[first_segments[place.segment]].append(request)
@@ -109,7 +122,9 @@ class SessionIndex:
 def index_session(
     session: Session, settings: ReplaySettings, counter: TokenCounter
 ) -> SessionIndex:
-    """Decode a session. Only prices, model and time to live of the settings matter.
+    """Decode a session. Only prices, model, time to live and arrival of the settings matter.
+
+    What is shortened at arrival is the same under every policy, unless masking is off.
 
     A request that cannot be masked is skipped. A message is as the last request spells it,
     but for cache marks, of which each request has its own. The time is that of decoding and
@@ -139,6 +154,8 @@ class _GrowingSegment:
     follows: int | None
     conversation: Conversation
     asks_summary: bool = False
+    arrival: ArrivalPolicy | None = None
+    long_results: tuple[LongResult, ...] = ()
     sent: list[tuple[datetime, int, tuple[int, ...]]] = field(default_factory=list)
     """The requests: when, how many messages, and the places of the marked pieces."""
 
@@ -149,10 +166,14 @@ class _GrowingSegment:
         return is_marked_alike and head == self.head and pricing == self.pricing
 
     def finish(self, counter: TokenCounter, target_arguments: Sequence[str]) -> Segment:
-        conversation = with_targets(self.conversation, target_arguments)
+        client, arrived = self.conversation, self._shorten()
+        conversation = with_targets(arrived.conversation, target_arguments)
         layout = lay_out(conversation)
         speakers = [element.speaker for element in conversation.elements]
-        pieces = read_pieces(conversation, counter)
+        client_pieces = read_pieces(client, counter)
+        pieces = client_pieces
+        if arrived.shortened:
+            pieces = read_pieces(arrived.conversation, counter)
         answers = {
             count: request
             for request, (_, count, _) in enumerate(self.sent)
@@ -164,11 +185,19 @@ class _GrowingSegment:
             follows=self.follows,
             requests=tuple(self._index_requests(conversation, layout, pieces)),
             pieces=pieces,
+            client_pieces=client_pieces,
             conversation=conversation,
             layout=layout,
-            references=find_references(conversation, answers),
+            references=find_references(client, answers, self.arrival),
+            left_out=measure_left_out(arrived),
             asks_summary=self.asks_summary,
         )
+
+    def _shorten(self) -> Arrived:
+        """Return the last request after arrival; as its client wrote it where that cannot be."""
+        with suppress(WireError):
+            return shorten(self.conversation, self.long_results)
+        return Arrived(self.conversation, self.conversation)
 
     def _index_requests(
         self, conversation: Conversation, layout: Layout, pieces: Sequence[Piece]
@@ -192,6 +221,7 @@ class _Indexer:
         self.order: list[RequestPlace] = []
         self._settings = settings
         self._latest: LatestRequests[int] = LatestRequests()
+        self._memory = BoundaryMemory() if settings.remembers else None
 
     def add(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Add the next request of the session."""
@@ -220,6 +250,21 @@ class _Indexer:
         segment = self.segments[found]
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
+        strategies = self._settings.choose(recorded, conversation).strategies
+        if strategies.shortens and strategies.arrival.enabled:
+            segment.arrival = strategies.arrival
+            segment.long_results = self._decide(conversation, strategies.arrival)
         segment.sent.append((recorded.when, len(prefixes), tuple(marked_pieces(conversation))))
         if continued is None or not asks_summary:  # the conversation goes on as if it had not been
             self._latest.replace(continued, prefixes, found)
+
+    def _decide(self, conversation: Conversation, arrival: ArrivalPolicy) -> tuple[LongResult, ...]:
+        """Decide the long results of a request, as `arrive` does."""
+        if self._memory is None:
+            if conversation.binding is not None:
+                return ()
+            return decide_arrivals(conversation, arrival)
+        known = self._memory.lookup_results(conversation)
+        decided = decide_arrivals(conversation, arrival, known.sent)
+        self._memory.store_results(known, Arrived(conversation, conversation, decided))
+        return decided

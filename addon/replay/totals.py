@@ -11,9 +11,16 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
-from addon.replay.reread import NEVER, NO_REREADS, Reference, Rereads, count_rereads
+from addon.replay.reread import (
+    NEVER,
+    NO_REREADS,
+    Reference,
+    Rereads,
+    count_left_out,
+    count_rereads,
+)
 from addon.replay.session_index import index_session
-from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill
+from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill, split_error
 from masking.model import CHANGES
 from masking.prices import Source
 from masking.tokens import TokenCounter
@@ -24,13 +31,15 @@ from masking.tokens import TokenCounter
 class ComparedRequest(NamedTuple):
     """A request with the window sliding and under the chosen policy, and what its calls refer to.
 
-    Both have the bill of sending everything, as the bill before masking.
+    Both have the bill of sending everything, as the bill before masking. `left_out_rereads` are the
+    calls that refer to what the chosen policy left out at arrival, `*_rereads` the others.
     """
 
     sliding: ReplayedRequest
     chosen: ReplayedRequest
     sliding_rereads: Rereads = NO_REREADS
     chosen_rereads: Rereads = NO_REREADS
+    left_out_rereads: Rereads = NO_REREADS
 
     @property
     def conversation(self) -> int:
@@ -105,13 +114,16 @@ def compare_requests(
     chosen = replay(session, settings, counter, passed_over)
     if not with_sliding:
         for place, chose in zip(order, chosen, strict=True):
-            rereads = _count(references.get(place, ()), chose)
-            yield ComparedRequest(chose, chose, rereads, rereads)
+            found = references.get(place, ())
+            rereads = _count(found, chose)
+            yield ComparedRequest(chose, chose, rereads, rereads, _count_left_out(found, chose))
         return
     sliding = replay(session, replace(settings, slides=True), counter)
     for place, slid, chose in zip(order, sliding, chosen, strict=True):
         found = references.get(place, ())
-        yield ComparedRequest(slid, chose, _count(found, slid), _count(found, chose))
+        yield ComparedRequest(
+            slid, chose, _count(found, slid), _count(found, chose), _count_left_out(found, chose)
+        )
 
 
 def _count(references: Sequence[Reference], request: ReplayedRequest) -> Rereads:
@@ -121,9 +133,18 @@ def _count(references: Sequence[Reference], request: ReplayedRequest) -> Rereads
     """
     if not references:
         return NO_REREADS
-    return count_rereads(
-        references, [0 if reason in CHANGES else NEVER for reason in request.reasons]
-    )
+    return count_rereads(references, _first_masked(request), request.left_out)
+
+
+def _count_left_out(references: Sequence[Reference], request: ReplayedRequest) -> Rereads:
+    """Return the calls that refer to what was left out of their request at arrival."""
+    if not references or not request.left_out:
+        return NO_REREADS
+    return count_left_out(references, _first_masked(request), request.left_out)
+
+
+def _first_masked(request: ReplayedRequest) -> Sequence[int]:
+    return [0 if reason in CHANGES else NEVER for reason in request.reasons]
 
 
 # Sums
@@ -146,6 +167,45 @@ class BilledPrice(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalTotals:
+    """What shortening long results when they arrived did to some requests.
+
+    results, chars: the results that were shortened, and what was left out of them; each counts
+        once in its conversation.
+    tokens: what was left out of the prompts; at each request.
+    cost, dollars: what that saved, of what masking and it saved together; dollars are None if any
+        price is not known. `margin` and `dollar_margin` are how far it may be off.
+    rereads: the calls that refer to what was left out.
+    """
+
+    results: int = 0
+    chars: int = 0
+    tokens: float = 0.0
+    cost: float = 0.0
+    dollars: float | None = 0.0
+    margin: Margin = NO_MARGIN
+    dollar_margin: Margin = NO_MARGIN
+    rereads: Rereads = NO_REREADS
+
+    def __add__(self, other: "ArrivalTotals") -> "ArrivalTotals":
+        """Return the totals of two groups of requests together."""
+        known = self.dollars is not None and other.dollars is not None
+        return ArrivalTotals(
+            results=self.results + other.results,
+            chars=self.chars + other.chars,
+            tokens=self.tokens + other.tokens,
+            cost=self.cost + other.cost,
+            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            margin=self.margin + other.margin,
+            dollar_margin=self.dollar_margin + other.dollar_margin,
+            rereads=self.rereads + other.rereads,
+        )
+
+
+NO_ARRIVAL = ArrivalTotals()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over requests; about 2.5 kB, however many requests there are.
 
@@ -154,6 +214,7 @@ class Totals:
         are looked for where the window slides, because it evaluates all results that have left it.
     before, before_warm, after: the bills of `Cost`. Dollars are None if any price is not known.
     sliding: the bill after masking where the window slides at every turn.
+    arrival: what was left out at arrival, and the part of the saving that is by that.
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
@@ -175,6 +236,7 @@ class Totals:
     before_warm: Bill = NO_BILL
     sliding: Bill = NO_BILL
     after: Bill = NO_BILL
+    arrival: ArrivalTotals = NO_ARRIVAL
     margin: Margin = NO_MARGIN
     dollar_margin: Margin = NO_MARGIN
     sliding_margin: Margin = NO_MARGIN
@@ -245,6 +307,7 @@ class ConversationSums:
     def __init__(self, window_turns: int) -> None:
         self.totals = Totals(window_turns=window_turns)
         self._paid = self._whole = 0.0
+        self._shortened: set[tuple[int, int]] = set()
 
     def add(self, compared: ComparedRequest) -> None:
         """Add the conversation's next request."""
@@ -253,10 +316,29 @@ class ConversationSums:
         self._whole += cost.before.cost
         part = self._paid / self._whole if self._whole else None
         worst = None if part is None else WorstBill(part, self.totals.requests)
-        self.totals += _measure(compared, worst)
+        self.totals += _measure(compared, worst, self._measure_arrival(compared))
+
+    def _measure_arrival(self, compared: ComparedRequest) -> ArrivalTotals:
+        """Return what was left out of a request at arrival; results are those that are new."""
+        chosen, saving = compared.chosen, compared.chosen.entry.arrival
+        if saving is None:
+            return NO_ARRIVAL
+        found = {(compared.conversation, at): chars for at, chars in chosen.left_out.items()}
+        new = found.keys() - self._shortened
+        self._shortened |= new
+        return ArrivalTotals(
+            results=len(new),
+            chars=sum(found[each] for each in new),
+            tokens=saving.tokens,
+            cost=saving.cost,
+            dollars=saving.dollars,
+            margin=saving.margin,
+            dollar_margin=saving.dollar_margin,
+            rereads=compared.left_out_rereads,
+        )
 
 
-def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
+def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: ArrivalTotals) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
     entry = None if pricing.entry is None else str(pricing.entry)
@@ -275,6 +357,7 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None) -> Totals:
         before_warm=cost.before_warm,
         sliding=slid.after,
         after=cost.after,
+        arrival=arrival,
         margin=cost.margin,
         dollar_margin=cost.dollar_margin,
         sliding_margin=slid.margin,
@@ -297,6 +380,30 @@ UNITS: Mapping[CostUnit, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalSummary:
+    """What shortening at arrival did to the requests of a replay, in the unit of its summary.
+
+    results, left_out_chars: each result counts once in its conversation.
+    left_out_tokens: as they would have been billed, at each request.
+    saved: the part of what was saved that is by this; `saved_error` is how far it may be off.
+    saved_by_masking: the rest of it; `saved_by_masking_error` is how far that may be off.
+    rereads, quotes: of all calls, those that repeat or name what was left out, and those that quote
+        it; those of what was masked are not among them. A lower bound: an agent that has seen a
+        result whole does not ask for it again.
+    """
+
+    results: int
+    left_out_chars: int
+    left_out_tokens: int
+    saved: float
+    saved_error: float
+    saved_by_masking: float
+    saved_by_masking_error: float
+    rereads: int
+    quotes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Sums over the requests of a replay; None if something is not known.
 
@@ -310,6 +417,8 @@ class Summary:
     worst_percent: the most by which a conversation's bill so far was above the unmasked one.
     rereads, quotes: of all `calls`, those that repeat or name what was masked, and those that
         quote it (see `addon.replay.reread`).
+    arrival: what was left out at arrival; None if nothing was. All that is before or after masking
+        has it in it.
     """
 
     window_turns: int
@@ -335,6 +444,7 @@ class Summary:
     quotes: int
     rereads_sliding: int
     quotes_sliding: int
+    arrival: ArrivalSummary | None = None
 
 
 def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
@@ -373,6 +483,36 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         quotes=chosen.quoted,
         rereads_sliding=sliding.either,
         quotes_sliding=sliding.quoted,
+        arrival=summarize_arrival(totals, unit),
+    )
+
+
+def summarize_arrival(totals: Totals, unit: CostUnit) -> ArrivalSummary | None:
+    """Return what was left out at arrival, and what that saved; None if nothing was."""
+    arrival = totals.arrival
+    if not arrival.results:
+        return None
+    both = price_bill(totals.before, unit) - price_bill(totals.after, unit)
+    if unit == "input_tokens":
+        return split_saving(arrival, both, totals.margin, arrival.cost, arrival.margin)
+    saved = arrival.dollars or 0.0
+    return split_saving(arrival, both, totals.dollar_margin, saved, arrival.dollar_margin)
+
+
+def split_saving(
+    arrival: ArrivalTotals, both: float, margin: Margin, saved: float, own_margin: Margin
+) -> ArrivalSummary:
+    """Return what was left out at arrival, and what that `saved` of what `both` have saved."""
+    return ArrivalSummary(
+        results=arrival.results,
+        left_out_chars=arrival.chars,
+        left_out_tokens=round(arrival.tokens),
+        saved=saved,
+        saved_error=own_margin.width,
+        saved_by_masking=both - saved,
+        saved_by_masking_error=split_error(margin.width, own_margin.width, saved),
+        rereads=arrival.rereads.either,
+        quotes=arrival.rereads.quoted,
     )
 
 

@@ -20,6 +20,7 @@ from masking.rewrite import Strategies
 from masking.window import MaskPolicy
 from tests.golden import replay_recording
 from tests.live.harness import conversation
+from tests.support.long_results import line_of, run, run_tests
 from tests.support.sessions import CHATS
 
 SESSION = CHATS[0]
@@ -57,6 +58,29 @@ def test_a_replay_gives_the_numbers_that_the_addon_logged(
     assert [[row[name] for row in by_size[0]] for name in sorted(shared)] == [
         [row[name] for row in by_size[1]] for name in sorted(shared)
     ]
+
+
+@pytest.mark.live
+def test_it_gives_the_numbers_that_the_addon_logged_of_what_it_shortened(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "arrival.toml"
+    config.write_text(
+        "[observation_masking.arrival]\nenabled = true\nmax_chars = 2000\nhead_chars = 700\n"
+        "tail_chars = 700\n",
+        encoding="utf-8",
+    )
+    recording = shipped("recordings") / "mini-swe-agent-scratch.flow"
+    logged = replay_recording(recording, config)
+    (found,) = replay(capsys, recording, "--config", str(config))["conversations"]
+    names = (
+        *("shortened", "long_kept", "left_out_chars", "left_out_tokens", "cost_dollars_before"),
+        *("cost_dollars_after", "arrival_saved_tokens", "arrival_saved_dollars"),
+    )
+    assert [[row[name] for name in names] for row in logged] == [
+        [row.get(name) for name in names] for row in found["per_request"]
+    ]
+    assert 1 == found["arrival"]["results"]
 
 
 def test_a_recording_without_a_request_to_a_model_changes_no_figure(
@@ -465,3 +489,86 @@ def test_the_report_is_written_beside_the_table(
     assert main(["replay", str(written(tmp_path / "a.json")), "--report", str(page)]) == 0
     assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
     assert str(page) in capsys.readouterr().err
+
+
+# What arrival would have done
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """Return a conversation of 25 commands of which 9 print a lot, and one that quotes one."""
+    messages = [*run_tests(25), *run(line_of(24, 200), "ok", "last")]
+    done = {"role": "assistant", "content": "Done."}
+    document = {"model": "deepseek-chat", "messages": [*messages, done]}
+    path = tmp_path / "talk.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+ARRIVAL = ("--set", "arrival.enabled=true")
+
+
+def test_what_arrival_saves_is_told_apart(capsys: pytest.CaptureFixture[str], talk: Path) -> None:
+    found, before = replay(capsys, talk, *ARRIVAL), replay(capsys, talk)
+    total, arrival = found["total"], found["total"]["arrival"]
+    saved = total["cost_before"] - total["cost_after"]
+    assert saved == pytest.approx(arrival["saved"] + arrival["saved_by_masking"])
+    assert (9, 0, 1) == (arrival["results"], arrival["rereads"], arrival["quotes"])
+    requests = found["conversations"][0]["per_request"]
+    by_request = sum(each.get("arrival_saved_dollars") or 0.0 for each in requests)
+    assert by_request == pytest.approx(arrival["saved"], abs=1e-6)
+    assert 9 == requests[-1]["shortened"]
+    assert arrival == found["conversations"][0]["arrival"]
+
+    assert before["total"]["arrival"] is None
+    assert total["cost_before"] == before["total"]["cost_before"]
+    assert {None} == {each["shortened"] for each in before["conversations"][0]["per_request"]}
+
+
+@pytest.mark.parametrize("columns", ["160", "80"])
+def test_the_table_has_what_each_saved_where_anything_was_shortened(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    talk: Path,
+    columns: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for options, is_told in ((ARRIVAL, True), ((), False)):
+        assert main(["replay", str(talk), *options]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        assert is_told == ("saved arrival masking" in printed)
+        assert is_told == ("arrival, masking: the part of saved" in printed)
+        assert is_told == ("At arrival 9 long results would have been shortened by" in printed)
+        assert is_told == ("and 3.8% quote it: the least to expect" in printed)
+
+
+def test_without_a_memory_it_is_told_as_well(
+    capsys: pytest.CaptureFixture[str], talk: Path
+) -> None:
+    one, other = (
+        replay(capsys, talk, *ARRIVAL, option)["total"] for option in ("--memory", "--no-memory")
+    )
+    assert one["arrival"] == other["arrival"]
+
+
+def test_a_row_without_anything_shortened_says_what_masking_saved(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, talk: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    written(talk.with_name("small.json"), 3)
+    assert main(["replay", str(talk.parent), *ARRIVAL]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("small")]
+    assert 2 == rows[0].count("+0.0%")  # saved, and by masking; arrival has no figure
+
+
+def test_a_report_says_it_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, talk: Path
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(["replay", str(talk), *ARRIVAL, "--report", str(page)]) == 0
+    capsys.readouterr()
+    text = page.read_text(encoding="utf-8")
+    assert "At arrival 9 long results would have been shortened by" in text
+    assert "arrival.max_chars" in text
+    assert main(["replay", str(talk), "--report", str(page)]) == 0
+    assert "arrival" not in page.read_text(encoding="utf-8").lower()

@@ -363,3 +363,24 @@ def test_a_terminal_shows_what_was_found_and_how_far_it_is(home: Path) -> None:
         shown.wait_for(" sessions, ")  # the bar
         shown.wait_for("6 sessions since")
         assert shown.wait() == 0
+
+
+def test_what_arrival_would_have_saved_is_told_apart(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """These sessions read files, which stay whole unless that is asked for."""
+    keep(home, MadeSession(turns=20, result=20_000, began=NOW - DAY))
+    options = ("--set", "arrival.enabled=true", "--set", "arrival.file_arguments=[]")
+    found, whole = replay(capsys, *options), replay(capsys, *options[:2])
+    logs, arrival = found["logs"], found["logs"]["arrival"]
+    assert arrival["saved"] == logs["dollars_saved_at_arrival"] > 0
+    assert logs["dollars_saved"] == pytest.approx(arrival["saved"] + arrival["saved_by_masking"])
+    assert arrival == {**found["total"]["arrival"], "saved": arrival["saved"]}
+    (by_model,) = logs["by_model"]
+    assert logs["dollars_saved_at_arrival"] == by_model["dollars_saved_at_arrival"]
+    assert "arrival" not in whole["logs"]
+    assert "dollars_saved_at_arrival" not in whole["logs"]
+
+    said = " ".join(say(capsys, *options).split())
+    assert f"At arrival {arrival['results']} long results would have been shortened by" in said
+    assert "At arrival" not in say(capsys, *options[:2])

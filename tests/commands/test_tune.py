@@ -10,17 +10,27 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rich.console import Console
 
-from addon.commands.tune import CAVEAT, find_settings, run_tune
+from addon.commands.tune import CAVEAT, describe_arrival, find_settings, run_tune
 from addon.commands.workers import Workers, open_workers
 from addon.config_commands import Advice, dump_toml
 from addon.places import shipped
 from addon.replay.replay import ReplaySettings
-from addon.replay.tune.recommend import DEFAULTS, Grid, Tuning, recommend, switch_off, tuning_of
+from addon.replay.tune.recommend import (
+    DEFAULTS,
+    Grid,
+    Outcome,
+    Tuning,
+    recommend,
+    switch_arrival,
+    switch_off,
+    tuning_of,
+)
 from masking.config import parse_settings
 from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
 from tests.support.given_sessions import work_on
+from tests.support.long_results import line_of, run, run_tests
 from tests.support.sessions import Talk, grow, work
 
 SETTINGS = ReplaySettings(
@@ -237,3 +247,52 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
         assert 2 == workers.width
         run_tune(work_on(SESSIONS, workers), SETTINGS, console, Advice())
     assert "settings on 39 requests" in console.export_text()
+
+
+# What arrival would add
+
+
+def test_it_says_what_arrival_would_add_and_leaves_it_alone(
+    workers: Workers, console: Console
+) -> None:
+    session = grow([*run_tests(25), *run(line_of(24, 200), "ok", "last")])
+    said = []
+    for enabled in (False, True):
+        settings = switch_arrival(SETTINGS, enabled=enabled)
+        run_tune(work_on([session], workers), settings, console, Advice(), grid=ONE)
+        printed = console.export_text()
+        assert "arrival" not in printed.partition("obsmask config set ")[2]
+        said.append(" ".join(printed.split()))
+    start = "Shortening long results when they arrive (arrival.enabled) is "
+    told = [each.partition(start)[2] for each in said]
+    window = "With masking on, and the present window, it would shorten 9 results by"
+    assert told[0].startswith(f"off, and stays so. {window}")  # at these prices, masking is no use
+    assert told[1].startswith("on. With these settings it would shorten 9 results by")
+    for each in told:
+        assert "and save another $0." in each
+        assert "Of 26 calls, 0.0% repeat or name what it leaves out, and 3.8% quote it" in each
+
+
+def test_it_says_if_arrival_would_shorten_nothing(workers: Workers, console: Console) -> None:
+    sessions = [grow(work(12, chars=4_000))]
+    run_tune(work_on(sessions, workers), SETTINGS, console, Advice(), grid=ONE)
+    assert "it would shorten none of the results." in " ".join(console.export_text().split())
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "expected"),
+    [
+        pytest.param((8.0, 4.0), (10.0, 5.0), "save another $1.00, 10.0% of", id="dollars"),
+        pytest.param((8.0, None), (10.0, None), "save another 2 input tokens, 10.0%", id="tokens"),
+        pytest.param((11.0, 5.5), (10.0, 5.0), "cost another $0.50, 5.0% of", id="a loss"),
+    ],
+)
+def test_it_says_what_arrival_saves_on_top(
+    on: tuple[float, float | None], off: tuple[float, float | None], expected: str
+) -> None:
+    with_it, without = (
+        Outcome(cost=cost, dollars=dollars, shortened=1, left_out_chars=9)
+        for cost, dollars in (on, off)
+    )
+    plain = Outcome(cost=20.0, dollars=None if on[1] is None else 10.0)
+    assert expected in describe_arrival(with_it, without, plain, is_on=False)

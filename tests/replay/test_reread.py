@@ -13,10 +13,12 @@ from addon.replay.reread import (
     Reference,
     Rereads,
     ShownTexts,
+    count_left_out,
     count_rereads,
     find_quoted_lines,
     find_references,
     find_shown_lines,
+    left_out_of,
 )
 from masking.model import ChatMessage
 from tests.support.builders import conversations, read, read_body
@@ -477,3 +479,38 @@ def test_what_a_message_shows_is_in_no_result_alone() -> None:
     shown.show_result(0, "ab")
     shown.show("bx")
     assert ((0,),) == shown.find_results(frozenset("ab"))
+
+
+# What was left out at arrival is a place of its own
+
+
+OUT = left_out_of(0)
+
+
+@pytest.mark.parametrize(
+    ("reference", "first", "masked", "left_out"),
+    [
+        pytest.param(Reference(3, (), (), ((OUT,),)), [NEVER], 0, 1, id="what is left out"),
+        pytest.param(Reference(3, (), (), ((OUT,),)), [1], 0, 1, id="what is masked, too, by now"),
+        pytest.param(Reference(3, (), (), ((0,),)), [NEVER], 0, 0, id="the head"),
+        pytest.param(Reference(3, (), (), ((0,),)), [1], 1, 0, id="the head, which is masked"),
+        pytest.param(Reference(3, (), (), ((OUT, 1),)), [NEVER, NEVER], 0, 0, id="seen elsewhere"),
+        pytest.param(Reference(3, (), (), ((OUT, 1),)), [NEVER, 1], 1, 0, id="masked elsewhere"),
+        pytest.param(Reference(3, (), (), ((left_out_of(1),),)), [9, 9], 0, 0, id="one is whole"),
+        pytest.param(Reference(3, (), (), ((left_out_of(1),),)), [9, 1], 1, 0, id="and masked"),
+        pytest.param(Reference(3, (), ((OUT,),)), [NEVER], 0, 1, id="a name"),
+        pytest.param(Reference(3, (0,), ()), [NEVER], 0, 1, id="repeats a shortened one"),
+        pytest.param(Reference(3, (0,), ()), [1], 1, 0, id="repeats one that is masked"),
+        pytest.param(Reference(3, (0, 1), ()), [NEVER, 1], 0, 1, id="one short, one masked"),
+        pytest.param(Reference(3, (0, 1), ()), [NEVER, NEVER], 0, 0, id="one can be seen whole"),
+        pytest.param(Reference(3, (1,), ()), [NEVER, NEVER], 0, 0, id="repeats a whole one"),
+        pytest.param(Reference(3, (), ()), [NEVER], 0, 0, id="no reference"),
+    ],
+)
+def test_what_is_left_out_counts_apart_from_what_is_masked(
+    reference: Reference, first: list[int], masked: int, left_out: int
+) -> None:
+    shortened = {0}
+    assert masked == count_rereads([reference], first, shortened).affected
+    assert left_out == count_left_out([reference], first, shortened).affected
+    assert 1 == count_left_out([reference], first, shortened).calls

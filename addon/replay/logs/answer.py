@@ -11,7 +11,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from addon.replay.logs.session import Account, CostOnly
-from addon.replay.totals import Totals
+from addon.replay.totals import ArrivalSummary, Totals, split_saving
 from masking.accounting import NO_MARGIN, Margin
 
 
@@ -46,6 +46,7 @@ class Money:
 
     before: their cost. saved: what masking would have saved of it; `margin` is how far that may be
         off.
+    arrival_saved: the part of `saved` that is by shortening long results when they arrived.
     answers: the price of the answers, which is in no other sum.
     unpriced, unpriced_saved: the same of requests without a price, in input tokens that cost as
         much.
@@ -57,10 +58,14 @@ class Money:
     before: float = 0.0
     saved: float = 0.0
     margin: Margin = NO_MARGIN
+    arrival_saved: float = 0.0
+    arrival_margin: Margin = NO_MARGIN
     answers: float = 0.0
     unpriced: float = 0.0
     unpriced_saved: float = 0.0
     unpriced_margin: Margin = NO_MARGIN
+    unpriced_arrival_saved: float = 0.0
+    unpriced_arrival_margin: Margin = NO_MARGIN
     unpriced_requests: int = 0
     unpriced_answers: int = 0
 
@@ -71,10 +76,14 @@ class Money:
             before=self.before + other.before,
             saved=self.saved + other.saved,
             margin=self.margin + other.margin,
+            arrival_saved=self.arrival_saved + other.arrival_saved,
+            arrival_margin=self.arrival_margin + other.arrival_margin,
             answers=self.answers + other.answers,
             unpriced=self.unpriced + other.unpriced,
             unpriced_saved=self.unpriced_saved + other.unpriced_saved,
             unpriced_margin=self.unpriced_margin + other.unpriced_margin,
+            unpriced_arrival_saved=self.unpriced_arrival_saved + other.unpriced_arrival_saved,
+            unpriced_arrival_margin=self.unpriced_arrival_margin + other.unpriced_arrival_margin,
             unpriced_requests=self.unpriced_requests + other.unpriced_requests,
             unpriced_answers=self.unpriced_answers + other.unpriced_answers,
         )
@@ -92,7 +101,7 @@ class Money:
 
 def measure_money(totals: Totals, *, is_saving_known: bool = True) -> Money:
     """Return the money in totals of one model; without a saving where that is not known."""
-    before, after = totals.before, totals.after
+    before, after, arrival = totals.before, totals.after, totals.arrival
     part = 1 if is_saving_known else 0
     money = Money(
         requests=totals.requests,
@@ -105,6 +114,8 @@ def measure_money(totals: Totals, *, is_saving_known: bool = True) -> Money:
             unpriced=before.cost,
             unpriced_saved=part * (before.cost - after.cost),
             unpriced_margin=totals.margin.scale(part),
+            unpriced_arrival_saved=part * arrival.cost,
+            unpriced_arrival_margin=arrival.margin.scale(part),
             unpriced_requests=totals.requests,
         )
     return replace(
@@ -112,6 +123,8 @@ def measure_money(totals: Totals, *, is_saving_known: bool = True) -> Money:
         before=before.dollars,
         saved=part * (before.dollars - after.dollars),
         margin=totals.dollar_margin.scale(part),
+        arrival_saved=part * (arrival.dollars or 0.0),
+        arrival_margin=arrival.dollar_margin.scale(part),
     )
 
 
@@ -217,6 +230,18 @@ class LogAnswer:
         """Return the sums by agent and model, the most expensive first."""
         rows = [(agent, model, group) for (agent, model), group in self.by_model.items()]
         return sorted(rows, key=lambda row: (-row[2].money.before, -row[2].money.unpriced))
+
+    def summarize_arrival(self) -> ArrivalSummary | None:
+        """Return what was left out at arrival, in the unit that is shown; None if nothing was."""
+        arrival, money = self.hidden.arrival, self.total
+        if not arrival.results:
+            return None
+        if money.is_priced:
+            saved, margin = money.arrival_saved, money.arrival_margin
+            return split_saving(arrival, money.saved, money.margin, saved, margin)
+        saved, margin = money.unpriced_arrival_saved, money.unpriced_arrival_margin
+        both = money.unpriced_saved, money.unpriced_margin
+        return split_saving(arrival, *both, saved, margin)
 
     def find_best_agent(self) -> str | None:
         """Return the agent with which most would have been saved; None if nothing was."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,10 @@ from masking.conversation import (
     HeadFacts,
     ParsedElement,
     Request,
+    ShortenedElement,
     index_request,
+    shorten_element,
+    shortened_history,
 )
 from masking.history import History
 from masking.model import Edits, Path, Replacement
@@ -340,6 +343,28 @@ class _Rebuilt(Request):
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         return self.body
+
+    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
+        path, items, parsed = self.read_list()
+        items, parsed, made = [*items], [*parsed], False
+        for at, group in groupby(replacements, lambda each: int(each.path[len(list_path)])):
+            wanted, known = tuple(group), parsed[at]
+            found = known.shortened
+            if found is None or found.replacements != wanted:
+                # Once for all requests, whose sizes are then counted once.
+                short = shorten_element(self.wire, known, wanted, len(list_path))
+                known.shortened = found = ShortenedElement(wanted, True, short)
+            if found.parsed is not None:
+                items[at], parsed[at], made = found.parsed.item, found.parsed, True
+        if not made:
+            return self
+        document: dict[str, object] = {str(path[-1]): items}
+        for key in reversed(path[:-1]):
+            document = {str(key): document}
+        history, listed = shortened_history(self.history), (path, items, parsed)
+        request = _Rebuilt(document, self.wire, self.path, b"", self.head, history, listed)
+        request.model, request.marks, request.binding = self.model, self.marks, self.binding
+        return request
 
 
 def _find_marks(usages: Sequence[Usage]) -> Marks:

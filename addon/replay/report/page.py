@@ -28,6 +28,7 @@ from addon.replay.report.tables import (
     list_conversations,
     list_policies,
     list_prices,
+    render_arrival,
 )
 from addon.replay.totals import (
     UNITS,
@@ -46,6 +47,7 @@ from masking.accounting import (
     label_reasons,
     run_lengths,
 )
+from masking.arrival import ArrivalPolicy
 from masking.errors import printable
 from masking.model import Reason
 from masking.window import MaskPolicy
@@ -55,6 +57,11 @@ _SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "
 
 
 _SETTINGS = [field.name for field in fields(MaskPolicy)]
+_ARRIVAL = [
+    name
+    for field in fields(ArrivalPolicy)
+    if (name := field.name) not in (*_SETTINGS, "arguments_chars")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +84,10 @@ class Origin:
         policy, settings = self.settings.policy, self.settings
         known: dict[str, object] = {name: getattr(policy, name) for name in _SETTINGS}
         known["cache_pricing"] = settings.price_settings.cache_pricing
+        if settings.strategies.arrival.enabled:
+            known |= {
+                f"arrival.{name}": getattr(settings.strategies.arrival, name) for name in _ARRIVAL
+            }
         known["redaction.enabled"] = settings.strategies.redaction.redacts
         known["reduction.enabled"] = settings.strategies.reduction.reduces
         known["memory.enabled"] = settings.remembers
@@ -144,6 +155,7 @@ def render_report(
             requests=pluralize(totals.requests, "request"),
             reported=totals.reported,
             policies=list_policies(totals),
+            arrival=render_arrival(summary),
             conversations=list_conversations(conversations, totals),
             prices=list_prices(totals),
             origin=origin,
@@ -307,9 +319,20 @@ def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Bounda
     costs = [request.entry.cost for request in requests]
     earned = divide_savings(
         [Move(move.request, move.removed, move.paid) for move in moves],
-        [value(cost.before) - value(cost.after) for cost in costs],
+        [
+            value(cost.before) - value(cost.after) - _value_arrival(request, cost.after, value)
+            for request, cost in zip(requests, costs, strict=True)
+        ],
     )
     return [replace(move, **each._asdict()) for move, each in zip(moves, earned, strict=True)]
+
+
+def _value_arrival(request: ReplayedRequest, paid: Bill, value: Value) -> float:
+    """Return what arrival saved at a request, which no move has."""
+    arrival = request.entry.arrival
+    if arrival is None:
+        return 0.0
+    return value(paid._replace(cost=arrival.cost, dollars=arrival.dollars))
 
 
 def _describe_move(

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
+from addon.replay.numbers import (
+    choose_money_format,
+    describe_arrival,
+    pluralize,
+    render_count,
+    render_percent,
+)
 from addon.replay.totals import (
     BilledPrice,
     ConversationTotals,
@@ -127,6 +133,15 @@ def list_policies(totals: Totals) -> list[PolicyRow]:
             POLICIES, costs, errors, rereads, quotes, strict=True
         )
     ]
+
+
+def render_arrival(summary: Summary) -> str | None:
+    """Return what the chosen settings left out at arrival; None if that is nothing."""
+    if summary.arrival is None:
+        return None
+    money = choose_money_format(summary.cost_unit, summary.cost_before)
+    unit = " input tokens" if summary.cost_unit == "input_tokens" else ""
+    return describe_arrival(summary.arrival, summary.calls, lambda amount: f"{money(amount)}{unit}")
 
 
 def list_conversations(

@@ -8,12 +8,12 @@ no other strategy.
 
 import dataclasses
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from addon.replay.replay import ReplaySettings
-from addon.replay.reread import NEVER, Rereads, count_rereads
+from addon.replay.reread import NEVER, NO_REREADS, Rereads, count_left_out, count_rereads
 from addon.replay.session_index import Segment, SessionIndex
 from masking.accounting import (
     Piece,
@@ -59,27 +59,41 @@ class BilledRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledSession:
-    """A session under a policy: its requests in the order in which they were sent."""
+    """A session under a policy: its requests in the order in which they were sent.
+
+    rereads, left_out: the calls that refer to what was masked, and to what was left out at arrival.
+    shortened: the characters that were left out of each result that was shortened; results are
+        known by their conversation and their place.
+    """
 
     requests: tuple[BilledRequest, ...]
     rereads: Rereads
+    left_out: Rereads = NO_REREADS
+    shortened: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 class FirstMasked(NamedTuple):
-    """The request from which on each tool result is masked, and the prompt with all masked."""
+    """The request from which on each tool result is masked, and the prompt with all masked.
+
+    is_whole: whether the prompt is as the client wrote it, with none shortened either.
+    """
 
     first: Sequence[int]
     pieces: Sequence[Piece]
+    is_whole: bool = False
 
 
 class FastReplay:
-    """A session on which policies are tried; `plain` are its requests with everything sent."""
+    """A session on which policies are tried; `plain` are its requests as the client wrote them.
+
+    What the session's index has shortened at arrival is so under every policy.
+    """
 
     def __init__(self, index: SessionIndex, counter: TokenCounter) -> None:
         self._index = index
         self._counter = counter
         self._evaluated: dict[tuple[int, bool, MaskPolicy], EvaluatedSegment] = {}
-        self.plain = self._send([_mask_nothing(segment) for segment in index.segments])
+        self.plain = self._send([_leave_whole(segment) for segment in index.segments])
 
     def replay(
         self, settings: ReplaySettings, believed: tuple[float, float] | None = None
@@ -96,10 +110,17 @@ class FastReplay:
         Once masked, a result must stay masked.
         """
         masks = [find(number, each) for number, each in enumerate(self._index.segments)]
-        rereads = Rereads()
-        for segment, mask in zip(self._index.segments, masks, strict=True):
-            rereads += count_rereads(segment.references, mask.first)
-        return BilledSession(requests=self._send(masks), rereads=rereads)
+        rereads = left_out = NO_REREADS
+        first_segments, shortened = self._index.first_segments, dict[tuple[int, int], int]()
+        for number, (segment, mask) in enumerate(zip(self._index.segments, masks, strict=True)):
+            own = {} if mask.is_whole else segment.left_out
+            rereads += count_rereads(segment.references, mask.first, own)
+            if own:
+                left_out += count_left_out(segment.references, mask.first, own)
+                shortened |= {(first_segments[number], at): own[at] for at in own}
+        return BilledSession(
+            requests=self._send(masks), rereads=rereads, left_out=left_out, shortened=shortened
+        )
 
     def _mask(
         self, number: int, settings: ReplaySettings, believed: tuple[float, float] | None
@@ -108,6 +129,8 @@ class FastReplay:
         read, write = believed or segment.pricing.ratios
         pricing = dataclasses.replace(segment.pricing, read=read, write=write)
         policy = settings.policy
+        if not settings.strategies.shortens:
+            return _leave_whole(segment)
         if not policy.masks:
             return _mask_nothing(segment)
         prices = price_boundary(
@@ -158,6 +181,10 @@ def _mask_nothing(segment: Segment) -> FirstMasked:
     return FirstMasked([NEVER] * len(segment.conversation.results), segment.pieces)
 
 
+def _leave_whole(segment: Segment) -> FirstMasked:
+    return _mask_nothing(segment)._replace(is_whole=True)
+
+
 class _SegmentPrompt:
     """A segment's masked prompt, as it grows from request to request.
 
@@ -175,7 +202,8 @@ class _SegmentPrompt:
     ) -> None:
         self._segment = segment
         self._cache = cache
-        self._plain, self._masked = segment.pieces, masks.pieces
+        self._plain = segment.client_pieces if masks.is_whole else segment.pieces
+        self._masked = masks.pieces
         self._first = [NEVER] * len(segment.pieces)
         self._changes: dict[int, int] = {}
         for result, request in zip(segment.conversation.results, masks.first, strict=True):

@@ -138,6 +138,8 @@ class Outcome:
     moves: the requests that masked a result which was not masked before.
     worst: the highest bill of any conversation at any of its requests, relative to that of sending
         everything.
+    rereads, left_out: calls that refer to what is masked, and to what is left out at arrival.
+    shortened, left_out_chars: the results that are shortened, and what is left out of them.
     """
 
     requests: int = 0
@@ -148,6 +150,9 @@ class Outcome:
     moves: int = 0
     worst: float = 0.0
     rereads: Rereads = field(default_factory=Rereads)
+    left_out: Rereads = field(default_factory=Rereads)
+    shortened: int = 0
+    left_out_chars: int = 0
 
     def __add__(self, other: "Outcome") -> "Outcome":
         """Return the outcome of two groups of sessions together."""
@@ -161,6 +166,9 @@ class Outcome:
             moves=self.moves + other.moves,
             worst=max(self.worst, other.worst),
             rereads=self.rereads + other.rereads,
+            left_out=self.left_out + other.left_out,
+            shortened=self.shortened + other.shortened,
+            left_out_chars=self.left_out_chars + other.left_out_chars,
         )
 
 
@@ -181,6 +189,9 @@ def sum_up(billed: BilledSession, plain: Sequence[BilledRequest], index: Session
         moves=sum(request.moved for request in requests),
         worst=max(((bill or AS_MUCH).part for bill in worst_bills), default=0.0),
         rereads=billed.rereads,
+        left_out=billed.left_out,
+        shortened=len(billed.shortened),
+        left_out_chars=sum(billed.shortened.values()),
     )
 
 
@@ -270,6 +281,18 @@ def recommend(sweep: Sweep) -> Tuning:
     return min(
         (tuning for tuning in open_to_choice if costs[tuning] <= limit),
         key=lambda t: (t != present, t != DEFAULTS, t.count_changes(present), costs[t]),
+    )
+
+
+# At arrival
+
+
+def switch_arrival(settings: ReplaySettings, *, enabled: bool) -> ReplaySettings:
+    """Return the settings with shortening at arrival on or off."""
+    strategies = settings.strategies
+    arrival = dataclasses.replace(strategies.arrival, enabled=enabled)
+    return dataclasses.replace(
+        settings, strategies=dataclasses.replace(strategies, arrival=arrival)
     )
 
 
