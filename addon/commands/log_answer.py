@@ -6,6 +6,7 @@ much.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from addon.records.words import Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
-from addon.replay.numbers import pluralize
+from addon.replay.numbers import describe_arrival, pluralize
 from addon.replay.report.page import LogSection
 from masking.accounting import is_about_nothing
 from masking.errors import printable
@@ -260,6 +261,9 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
             f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
             f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
         )
+    if (arrival := answer.summarize_arrival()) is not None:
+        currency = Currency(is_dollars=answer.total.is_priced)
+        yield describe_arrival(arrival, hidden.chosen_rereads.calls, currency.render)
     if answer.cost_only:
         groups = answer.cost_only
         money = sum((each.money for each in groups.values()), start=Money())
@@ -351,6 +355,7 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         ],
         "cost_only": {why: _describe_group(group) for why, group in answer.cost_only.items()},
         "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
+        **({"arrival": asdict(arrival)} if (arrival := answer.summarize_arrival()) else {}),
         "borrowed_prices": dict(answer.borrowed),
         "unread": dict(answer.unread),
     }
@@ -371,4 +376,13 @@ def _describe_money(money: Money) -> dict[str, object]:
         "unpriced_requests": money.unpriced_requests,
         "unpriced_input_tokens": money.unpriced,
         "unpriced_input_tokens_saved": money.unpriced_saved,
+        **(
+            {
+                "dollars_saved_at_arrival": money.arrival_saved,
+                "dollars_saved_at_arrival_error": money.arrival_margin.width,
+                "unpriced_input_tokens_saved_at_arrival": money.unpriced_arrival_saved,
+            }
+            if money.arrival_saved or money.unpriced_arrival_saved
+            else {}
+        ),
     }

@@ -59,6 +59,15 @@ provider_clearing_option = click.option(
 )
 
 PROVIDER_CLEARING = "schema1.provider_clearing=true"
+
+shorten_option = click.option(
+    "--shorten",
+    is_flag=True,
+    help="Also shorten long output of tools to its head and tail, the first time it is sent and "
+    "ever after.",
+)
+
+SHORTEN = "arrival.enabled=true"
 """The override that this option is."""
 
 # The configuration

@@ -20,6 +20,7 @@ from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreg
 from addon.commands.options import (
     OBSERVE,
     PROVIDER_CLEARING,
+    SHORTEN,
     PolicyCommand,
     as_value,
     observe_option,
@@ -27,6 +28,7 @@ from addon.commands.options import (
     provider_clearing_option,
     read_overrides,
     read_proxy_arguments,
+    shorten_option,
 )
 from addon.config import advise
 from addon.network import Address, read_address
@@ -89,6 +91,7 @@ from masking.wire import SIGNED
 )
 @observe_option
 @provider_clearing_option
+@shorten_option
 @policy_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
@@ -166,6 +169,7 @@ def _open_session(
             'websocket.mode="pass"': as_it_is,
             OBSERVE: given["observe"],
             PROVIDER_CLEARING: given["provider_clearing"],
+            SHORTEN: given["shorten"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
         return OwnProxy(
@@ -181,7 +185,8 @@ def _open_session(
     if (
         changes
         or read_overrides(given)
-        or any(given[name] for name in ("config", "tag", "reverse", "observe", "provider_clearing"))
+        or any(given[name] for name in ("config", "tag", "reverse"))
+        or any(given[name] for name in ("observe", "provider_clearing", "shorten"))
     ):
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
