@@ -115,7 +115,7 @@ def test_the_bill_is_lower_by_what_was_cached_and_higher_where_a_prefix_broke() 
 def test_bills_are_shown_relative_to_sending_everything() -> None:
     tallies = {DIRECT: Tally(costs=[10.0] * 6), OURS: Tally(costs=[5.0] * 6)}
     rows = list(show_bills(tallies))
-    assert f"| {OURS} |{' 0.500 |' * 6}" == rows[-1]
+    assert f"| {OURS} |{' 0.500 |' * 6}  |  |" == rows[-1]
 
 
 def test_a_page_is_filled_between_its_marks() -> None:

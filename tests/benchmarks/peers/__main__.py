@@ -7,9 +7,9 @@ PATHS, Chat Completions and Anthropic Messages, are sent to one strict scripted 
 sides, each request through one side after the other, in plain HTTP on loopback. Every round starts
 all sides anew.
 
-The bill is computed from the bytes that reached the provider. CPU is that of all processes of a
-side; latency is what a request took more than the same one without a proxy. `--write` puts the
-tables into a page, between their marks.
+The bill, and the calls that refer to what was not sent, are computed from the bytes that reached
+the provider. CPU is that of all processes of a side; latency is what a request took more than the
+same one without a proxy. `--write` puts the tables into a page, between their marks.
 """
 
 import argparse
@@ -27,9 +27,10 @@ from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
 from tests.benchmarks.assumed import TRUE_PRICES
+from tests.benchmarks.peers.harm import find_references
 from tests.benchmarks.peers.processes import Target
 from tests.benchmarks.peers.recorder import Recorder
-from tests.benchmarks.peers.sides import DIRECT, OURS, SIDES, Place
+from tests.benchmarks.peers.sides import DIRECT, PRICED, SIDES, Place
 from tests.benchmarks.peers.tables import fill, show_bills, show_requests
 from tests.benchmarks.peers.tally import Tally, find_bodies
 from tests.benchmarks.peers.traffic import play, warm_up
@@ -42,8 +43,6 @@ CLIENTS = ("opencode-anthropic-long", "pi-anthropic-long")
 SHIPPED = (RECORDINGS, *(RECORDINGS / "clients" / f"{name}.flow.xz" for name in CLIENTS))
 ASSUMED = (0.1, 1.25)
 """The prices that ours is told while its time is taken."""
-
-UNTOLD = f"{OURS}, told 0.1, 1.25"
 
 Conversations = Mapping[str, Sequence[tuple[str, Sequence[RecordedRequest]]]]
 Tallies = Mapping[str, dict[str, Tally]]
@@ -130,6 +129,7 @@ def run_round(
         warm_up(asked, provider, wire)
         for session, requests in sessions:
             played = play(requests, asked, provider)
+            references = () if counter is None else find_references(requests)
             for name, one in played.items():
                 tally = tallies[wire][name]
                 tally.add_times(one, played[DIRECT])
@@ -138,29 +138,38 @@ def run_round(
                     held = find_bodies(played[reference].outcomes) if reference in played else None
                     tally.add_outcomes(one, held or [each.body for each in requests])
                     tally.add_bill(session, requests, one, counter)
+                    tally.add_harm(references, one)
             yield session
 
 
 def bill_ours(
-    conversations: Conversations, provider: Recorder, tallies: Tallies, counter: TokenCounter
+    side: str,
+    conversations: Conversations,
+    provider: Recorder,
+    tallies: Tallies,
+    counter: TokenCounter,
 ) -> None:
-    """Bill ours at each pair of prices as if told them; the times stay as they are."""
+    """Bill one of ours at each pair of prices as if told them; the times stay as they are."""
     others = {
         f"{price.read:g}, {price.write:g}": at
         for at, price in enumerate(TRUE_PRICES)
         if price.ratios != ASSUMED
     }
-    sides = {name: (OURS, TRUE_PRICES[at].ratios) for name, at in others.items()}
+    sides = {name: (side, TRUE_PRICES[at].ratios) for name, at in others.items()}
     with making_places(sides, {}, provider) as places, running_sides(places) as targets:
         for wire, sessions in conversations.items():
             told = {name: Tally() for name in targets}
             for session, requests in sessions:
+                references = find_references(requests)
                 for name, played in play(requests, targets, provider).items():
                     told[name].add_bill(session, requests, played, counter)
-            if (ours := tallies[wire].get(OURS)) is not None:
-                tallies[wire][UNTOLD] = Tally(costs=[*ours.costs])
+                    told[name].add_harm(references, played)
+            if (ours := tallies[wire].get(side)) is not None:
+                untold = f"{side}, told {ASSUMED[0]:g}, {ASSUMED[1]:g}"
+                tallies[wire][untold] = Tally(costs=[*ours.costs], harms=[*ours.harms])
                 for name, tally in told.items():
-                    ours.costs[others[name]] = tally.costs[others[name]]
+                    at = others[name]
+                    ours.costs[at], ours.harms[at] = tally.costs[at], tally.harms[at]
 
 
 def main() -> None:
@@ -185,8 +194,9 @@ def main() -> None:
                 for session in run_round(conversations, targets, provider, tallies, first):
                     print(session, file=sys.stderr, flush=True)
                     write_tables(given.write, tallies, names, packages)
-        if OURS in names:
-            bill_ours(conversations, provider, tallies, counter)
+        for side in PRICED:
+            if side in names:
+                bill_ours(side, conversations, provider, tallies, counter)
     for name, lines in write_tables(given.write, tallies, names, packages).items():
         print(f"\n{name}", *lines, sep="\n")
 

@@ -60,14 +60,17 @@ def _direct(place: Place) -> Iterator[Target]:
     yield Target(place.provider)
 
 
-def _mitmdump(masks: bool) -> Callable[[Place], AbstractContextManager[Target]]:
+def _mitmdump(
+    *settings: str, masks: bool = True
+) -> Callable[[Place], AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(place: Place) -> Iterator[Target]:
         script, options = place.folder / "plain.py", ["--mode", f"upstream:{_url(place)}"]
         script.touch()
         if masks:
             script = ADDON
-            options += ["--set", f"mask_set=schema1.cache_pricing={list(place.prices)}"]
+            for setting in (f"schema1.cache_pricing={list(place.prices)}", *settings):
+                options += ["--set", f"mask_set={setting}"]
         env = make_environment(place.folder, {"PYTHONPATH": ":".join(filter(None, sys.path))})
         with running_proxy(place.folder, *options, script=script, env=env) as proxy:
             yield Target(proxy.port, (proxy.pid,), takes_urls=True)
@@ -176,11 +179,23 @@ CLEAR = "clear_tool_uses_20250919"
 EDITS = {"edits": [{"type": CLEAR}]}
 EARLY = {"edits": [{"type": CLEAR, "trigger": {"type": "input_tokens", "value": 30_000}}]}
 
+SHORTEN = "arrival.enabled=true"
 DIRECT, OURS = "everything sent", "observation-masking"
+SHORTENING = f"{OURS}, shorten"
+PRICED = (OURS, SHORTENING)
+"""The sides that are billed at each pair of prices as if told it."""
+
 SIDES: Mapping[str, Side] = {
     DIRECT: Side(_direct),
     "mitmdump": Side(_mitmdump(masks=False)),
-    OURS: Side(_mitmdump(masks=True), changed="told the prices (`cache_pricing`)"),
+    OURS: Side(_mitmdump(), changed="told the prices (`cache_pricing`)"),
+    SHORTENING: Side(
+        _mitmdump(SHORTEN), changed="told the prices (`cache_pricing`); `arrival.enabled`"
+    ),
+    f"{SHORTENING} alone": Side(
+        _mitmdump(SHORTEN, "schema1.window_turns=0"),
+        changed="`arrival.enabled`; `window_turns = 0`",
+    ),
     "Envoy": Side(_envoy(masks=False)),
     f"{OURS}, Envoy": Side(_envoy(masks=True), changed="told 0.1, 1.25"),
     "llmtrim": Side(_llmtrim, Package("npm", "@llmtrim/cli"), changed="`LLMTRIM_UPSTREAM_PROXY`"),

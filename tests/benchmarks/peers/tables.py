@@ -1,7 +1,7 @@
 """The tables of the page, as Markdown."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers.outside import sum_up
@@ -10,9 +10,12 @@ from tests.benchmarks.peers.tally import Tally
 
 
 def show_bills(tallies: Mapping[str, Tally]) -> Iterator[str]:
-    """Yield the bills relative to sending everything, or to the side that is the reference."""
+    """Yield the bills relative to sending everything, or to the side that is the reference.
+
+    Beside them stand the calls that re-read or quote what was not sent, as parts of all calls.
+    """
     prices = [f"{price.read:g}, {price.write:g}" for price in TRUE_PRICES]
-    yield from _show_head(["bill at", *prices])
+    yield from _show_head(["bill at", *prices, "re-reads", "quotes"])
     for name, tally in tallies.items():
         reference = SIDES[name].reference if name in SIDES else ""
         whole = tallies[reference if reference in tallies else DIRECT].costs
@@ -20,7 +23,9 @@ def show_bills(tallies: Mapping[str, Tally]) -> Iterator[str]:
         about = f" (of {reference})" if reference else ""
         unbilled = tally.lost + tally.refused
         about += f" (without {unbilled} requests)" if unbilled else ""
-        yield _show_row([name + about, *parts])
+        rereads = _show_parts((harm.rereads, harm.calls) for harm in tally.harms)
+        quotes = _show_parts((harm.quotes, harm.calls) for harm in tally.harms)
+        yield _show_row([name + about, *parts, rereads, quotes])
 
 
 def show_requests(tallies: Mapping[str, Tally]) -> Iterator[str]:
@@ -67,6 +72,13 @@ def _show_ends(tally: Tally) -> str:
 def _show_times(tally: Tally) -> Iterator[str]:
     for middle, least, most in (tally.find_cpu(), tally.find_added()):
         yield f"{middle:.0f} ({least:.0f} to {most:.0f})"
+
+
+def _show_parts(parts: Iterable[tuple[int, int]]) -> str:
+    """Return so many of all calls as a part of them; the least and the greatest, if they differ."""
+    found = sorted(count / calls for count, calls in parts if calls)
+    ends = dict.fromkeys(f"{part:.1%}" for part in (*found[:1], *found[-1:]))
+    return " to ".join(ends)
 
 
 def _divide(cost: float, whole: float) -> str:

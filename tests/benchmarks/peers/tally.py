@@ -9,6 +9,7 @@ from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from tests.benchmarks.assumed import TRUE_PRICES
 from tests.benchmarks.peers.bill import Arrived, bill
+from tests.benchmarks.peers.harm import Harm, References, count_harm
 from tests.benchmarks.peers.outside import WIRES, Difference, compare
 from tests.benchmarks.peers.recorder import Arrival
 from tests.benchmarks.peers.traffic import Outcome, Played
@@ -19,6 +20,7 @@ class Tally:
     """Sums of one side in one wire format.
 
     costs: at each pair of prices, in tokens at the price of a plain one.
+    harms: at each pair of prices; the same at all, but for a side that is told them.
     refused: requests with an answer of 4xx by the provider; failed: other bad ends, by what it was.
     lost: requests of which nothing reached the provider.
     added: milliseconds that each request took more than without a proxy.
@@ -26,6 +28,7 @@ class Tally:
     """
 
     costs: list[float] = field(default_factory=lambda: [0.0] * len(TRUE_PRICES))
+    harms: list[Harm] = field(default_factory=lambda: [Harm()] * len(TRUE_PRICES))
     requests: int = 0
     refused: int = 0
     lost: int = 0
@@ -46,6 +49,11 @@ class Tally:
         ]
         for place, cost in enumerate(bill(Arrived(name, taken), counter)):
             self.costs[place] += cost
+
+    def add_harm(self, references: References, played: Played) -> None:
+        """Count the calls of a conversation that refer to what the provider was not sent."""
+        harm = count_harm(references, find_taken(played.outcomes))
+        self.harms = [each.plus(harm) for each in self.harms]
 
     def add_outcomes(self, played: Played, references: Sequence[bytes | None]) -> None:
         """Count what became of the requests, and how they differ from what they are held against.
@@ -86,6 +94,12 @@ class Tally:
 def find_bodies(outcomes: Sequence[Outcome]) -> list[bytes | None]:
     """Return for each request the body that reached the provider first."""
     return [each.arrivals[0].body if each.arrivals else None for each in outcomes]
+
+
+def find_taken(outcomes: Sequence[Outcome]) -> list[bytes | None]:
+    """Return for each request the body that the provider took."""
+    taken = [[one.body for one in each.arrivals if one.problem is None] for each in outcomes]
+    return [bodies[-1] if bodies else None for bodies in taken]
 
 
 def _record(recorded: RecordedRequest, arrival: Arrival) -> RecordedRequest:
