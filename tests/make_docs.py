@@ -7,6 +7,7 @@ code says now.
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -281,7 +282,7 @@ def _literal(value: object) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, float):
         return f"{value:g}" if value in (0, 1) else str(value)
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def _escape(text: str) -> str:
