@@ -38,7 +38,7 @@ def read_told(bodies: Iterable[bytes]) -> Told:
     """
     answer_id: str | None = None
     calls: dict[str, Call] = {}
-    open_blocks: dict[object, tuple[Call, list[str]]] = {}
+    open_blocks: dict[int, tuple[Call, list[str]]] = {}
     """Of Anthropic's streams: the calls whose arguments come in pieces, by the block's index."""
     chunks = chain.from_iterable(split_answer(body, _WORDS) for body in bodies)
     payloads = chain.from_iterable(
@@ -47,7 +47,7 @@ def read_told(bodies: Iterable[bytes]) -> Told:
     for payload in payloads:
         if not isinstance(payload, dict):
             continue
-        kind = payload.get("type")
+        kind, index = payload.get("type"), payload.get("index")
         # OpenAI's Responses: an item that is done, and the response itself, whole or in an event.
         if kind == "response.output_item.done":
             calls |= _calls_of([payload.get("item")])
@@ -64,15 +64,13 @@ def read_told(bodies: Iterable[bytes]) -> Told:
             for block in objects(message.get("content")):
                 if call := _read_use(block):
                     calls[str(call.call_id)] = call
-        elif kind == "content_block_start":
+        elif isinstance(index, int) and kind == "content_block_start":
             for block in objects([payload.get("content_block")]):
                 if call := _read_use(block):
-                    open_blocks[payload.get("index")] = call, []
-        elif kind == "content_block_delta" and payload.get("index") in open_blocks:
-            delta = payload.get("delta")
-            piece = delta.get("partial_json") if isinstance(delta, dict) else None
-            if isinstance(piece, str):
-                open_blocks[payload.get("index")][1].append(piece)
+                    open_blocks[index] = call, []
+        elif isinstance(index, int) and index in open_blocks:
+            for delta in objects([payload.get("delta")]):
+                open_blocks[index][1].append(str(delta.get("partial_json", "")))
     for call, pieces in open_blocks.values():
         with suppress(ValueError):
             arguments = json.loads("".join(pieces) or "{}")
