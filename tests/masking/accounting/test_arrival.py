@@ -172,12 +172,12 @@ def _left(text: str) -> int:
 def test_why_long_ones_stay_is_counted() -> None:
     told = WRITERS[0].tell(
         User(),
-        *turn("a", write_lines("a"), "Task"),
+        *turn("a", write_lines("a")),
         *turn("b", f"Traceback (most recent call last):\n{write_lines('b')}"),
         *turn("c", write_lines("c"), "Task"),
     )
     rewrite = Remembering().send(told.read(), ON)
-    assert {"sent_whole": 2, "kept_tool": 1} == measure(rewrite, told.body).long_kept
+    assert {"sent_whole": 1, "error": 1, "kept_tool": 1} == measure(rewrite, told.body).long_kept
     nothing = Remembering().send(WRITERS[0].tell(User()).read(), ON)
     assert None is measure(nothing, b"").long_kept
 
