@@ -120,7 +120,7 @@ class Marker:
 
     pieces, pattern, arguments_chars: as in `Template`.
     longest: how many code points it has at most.
-    found: matches it in a text, with any numbers, arguments and recall id.
+    found: matches it in a text, with any numbers, arguments and recall id; not its outer blanks.
     """
 
     pieces: tuple[str, ...]
@@ -154,12 +154,14 @@ def parse_marker(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) 
         _ARGUMENTS: ("[^\\n]*?", arguments_chars),
         _RECALL: (_ID.pattern, RECALL_ID_CHARS),
     }
+    # Without a tail, the blanks at its end are left out with the rest.
+    shown = _split(template.strip(), _MARKER_FIELDS, "marker_template")
     return Marker(
         pieces,
         _to_pattern(pieces, _MARKER_FIELDS),
         arguments_chars,
         sum(fields[piece][1] if piece in fields else len(piece) for piece in pieces),
-        re.compile("".join(fields[p][0] if p in fields else re.escape(p) for p in pieces)),
+        re.compile("".join(fields[p][0] if p in fields else re.escape(p) for p in shown)),
     )
 
 

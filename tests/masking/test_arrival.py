@@ -127,6 +127,13 @@ def test_a_text_that_is_not_longer_than_that_stays() -> None:
     assert shorten_text("x" * 1_000, SHORTENS.words) is None
 
 
+def test_without_a_tail_it_is_known_as_shortened_too() -> None:
+    headless = replace(SHORTENS, head_chars=0, tail_chars=0)
+    found = shorten_text(LONG, headless.words)
+    assert found is not None
+    assert headless.marker.found.fullmatch(found.strip())
+
+
 def test_a_text_that_would_not_get_shorter_stays() -> None:
     """No policy allows that, but words that were written down may be anything."""
     words = ShortenedWords(10, 5, 4, "[... and so on ...]")
