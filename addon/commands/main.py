@@ -73,12 +73,12 @@ class _Commands(click.Group):
 def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
     """Let the proxy of `run` load, while this process loads `run` itself and reads the words.
 
-    None if the words look as if they asked for something else than a proxy, or if it cannot be
-    started: `run` then starts it, or says why not.
+    None if the words look as if they asked for something else than a proxy, or for one in a network
+    of its own, or if it cannot be started: `run` then starts it, or says why not.
     """
     options = words[: words.index("--")] if "--" in words else words
     is_needed = words and not any(
-        word in ("-h", "--help") or word.startswith("--proxy") for word in options
+        word in ("-h", "--help", "--transparent") or word.startswith("--proxy") for word in options
     )
     proxy = None
     if is_needed and os.name == "posix":

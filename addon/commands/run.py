@@ -18,6 +18,7 @@ import click
 from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
+    MOST_PORTS,
     OBSERVE,
     PROVIDER_CLEARING,
     SHORTEN,
@@ -29,16 +30,24 @@ from addon.commands.options import (
     read_overrides,
     read_proxy_arguments,
     shorten_option,
+    whole_number,
 )
 from addon.config import advise
-from addon.network import Address, read_address
+from addon.network import Address, find_free_port, read_address
 from addon.places import state_folder
 from addon.proxy.authorities import make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
-from addon.proxy.environment import client_environment
+from addon.proxy.environment import REPLACED, client_environment, trusting_environment
 from addon.proxy.health import Health, check_health
 from addon.proxy.process import ProxyProcess, open_log
-from addon.proxy.upstream import find_upstream
+from addon.proxy.transparent import (
+    DEFAULT_PORTS,
+    Counts,
+    TransparentNetwork,
+    Wanted,
+    find_missing,
+)
+from addon.proxy.upstream import find_upstream, read_upstream
 from addon.recall import FOLDER_VARIABLE
 from addon.records.file import read_records
 from addon.records.tally import Tally
@@ -52,6 +61,11 @@ from addon.records.words import (
     why_nothing_masked,
 )
 from masking.wire import SIGNED
+
+
+def _read_ports(text: str) -> tuple[int, ...]:
+    read = whole_number(1, MOST_PORTS)
+    return tuple(dict.fromkeys(read(each) for each in text.split(",") if each.strip()))
 
 
 @click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
@@ -81,6 +95,24 @@ from masking.wire import SIGNED
     metavar="URL",
     help="Also reverse-proxy this model server and point base-URL variables at it: for a local "
     "server, or for a client that takes no proxy.",
+)
+@click.option(
+    "--transparent",
+    is_flag=True,
+    help="Give COMMAND a network of its own, in which all HTTPS leads through the proxy, and no "
+    "proxy variable (Linux; needs passt and nftables).",
+)
+@click.option(
+    "--ports",
+    type=as_value(_read_ports),
+    metavar="PORT,PORT",
+    help="With --transparent: the ports that lead through the proxy; default: 80,443.",
+)
+@click.option(
+    "--loopback",
+    type=as_value(_read_ports),
+    metavar="PORT,PORT",
+    help="With --transparent: ports of your own loopback that COMMAND reaches on its own.",
 )
 @click.option(
     "--proxy",
@@ -164,6 +196,7 @@ def _open_session(
     if changes and as_it_is:
         raise click.UsageError("--as-it-is and --client-changes exclude each other")
     if given["address"] is None:
+        transparent = _read_transparent(given)
         more = {
             'websocket.mode="http"': changes,
             'websocket.mode="pass"': as_it_is,
@@ -172,6 +205,8 @@ def _open_session(
             SHORTEN: given["shorten"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
+        if transparent is not None:
+            wanted.append(f"page.port={transparent.page_port}")
         return OwnProxy(
             ProxyOptions(
                 command=command,
@@ -179,19 +214,40 @@ def _open_session(
                 reverse=given["reverse"],
                 changes_client=changes,
                 as_it_is=as_it_is,
+                transparent=transparent,
             ),
             loading,
         )
     if (
         changes
         or read_overrides(given)
-        or any(given[name] for name in ("config", "tag", "reverse"))
+        or any(given[name] for name in ("config", "tag", "reverse", "transparent"))
         or any(given[name] for name in ("observe", "provider_clearing", "shorten"))
     ):
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
         )
     return ExternalProxy(given["address"], command, as_it_is=as_it_is)
+
+
+def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
+    if not given["transparent"]:
+        for name in ("ports", "loopback"):
+            if given[name]:
+                raise click.UsageError(f"--{name} is for --transparent")
+        return None
+    if given["reverse"]:
+        raise click.UsageError("--transparent and --reverse exclude each other")
+    if missing := find_missing():
+        raise click.ClickException(str(missing))
+    if upstream := read_upstream(os.environ):
+        remedy = f"unset {upstream.variable}"
+        if REPLACED in os.environ:
+            remedy = 'eval "$(obsmask env --unset)"'
+        raise click.ClickException(
+            f"--transparent goes to no other proxy, and {upstream.variable} names one: {remedy}"
+        )
+    return Wanted(find_free_port(), given["ports"] or DEFAULT_PORTS, given["loopback"] or ())
 
 
 def _show_page(url: str | None) -> None:
@@ -227,6 +283,7 @@ class ProxyOptions:
     reverse: the server to which the clients' base URLs are to lead through it.
     changes_client: whether all clients of a WebSocket are sent to HTTP.
     as_it_is: whether nothing about the client is changed.
+    transparent: the network that the command gets; None if it has that of the machine.
     """
 
     command: Sequence[str]
@@ -234,6 +291,7 @@ class ProxyOptions:
     reverse: Server | None = None
     changes_client: bool = False
     as_it_is: bool = False
+    transparent: Wanted | None = None
 
 
 class OwnProxy:
@@ -249,36 +307,57 @@ class OwnProxy:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
         self._bundles = make_bundles()
-        if loading is None:
-            state = state_folder()
+        self._deaths, self._lost_network = 0, False
+        self._network = None
+        state = state_folder()
+        if options.transparent is not None:
+            log = open_log(state)
+            self._network = TransparentNetwork(options.transparent, self._bundles.user, log, state)
+            loading = ProxyProcess(state, log, self._network.port, self._network.for_proxy(state))
+        elif loading is None:
             loading = ProxyProcess(state, open_log(state))
         self._proxy = loading
-        self._healths = [self._start()]
-        self._deaths = 0
+        try:
+            self._healths = [self._start()]
+            self._prepare(options)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _prepare(self, options: ProxyOptions) -> None:
+        """Work out what the command is started with."""
         address = self._proxy.address
         base_urls = point_at(address, options.reverse, os.environ) if options.reverse else {}
+        before = {**os.environ, **base_urls}
+        if self._network:
+            before = trusting_environment(self._bundles.user, os.environ)
         self.plan = None
         if not options.as_it_is:
-            before = {**os.environ, **base_urls}
             self.plan = plan(
                 options.command, before, find_places(before), address, self._healths[-1]
             )
         self.command = self.plan.command if self.plan else options.command
-        changes = {**base_urls, **(self.plan.variables if self.plan else {})}
-        self.environment = {
-            **os.environ,
-            **client_environment(address.url, self._bundles.user, os.environ, changes),
-            **_name_recall_folder(self._healths[-1]),
-        }
+        variables = self.plan.variables if self.plan else {}
+        if self._network:
+            self.command = (*self._network.for_command(Path.cwd()), *self.command)
+            own = {**before, **variables}
+        else:
+            changes = {**base_urls, **variables}
+            own = client_environment(address.url, self._bundles.user, os.environ, changes)
+            own = {**os.environ, **own}
+        self.environment = {**own, **_name_recall_folder(self._healths[-1])}
 
     def __enter__(self) -> "OwnProxy":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._proxy.stop()
+        if self._network:
+            self._network.close()
 
     def _start(self) -> Health:
-        return self._proxy.start(self._options.arguments, self._bundles.upstream)
+        modes = self._network.modes if self._network else ()
+        return self._proxy.start(self._options.arguments, self._bundles.upstream, modes)
 
     @property
     def page(self) -> str | None:
@@ -287,6 +366,8 @@ class OwnProxy:
 
     def notice_end(self, process: int) -> None:
         """Start the proxy again, if it is what has ended."""
+        if self._network and self._network.has_ended(process):
+            self._lost_network = True
         if not self._proxy.forget(process):
             return
         self._deaths += 1
@@ -300,8 +381,10 @@ class OwnProxy:
         Then no log is left behind, either.
         """
         last = _check(self._proxy.address) or self._healths[-1]
-        self._proxy.stop()
+        past = self._network.count() if self._network else None
+        self.__exit__()
         tally = _count(last.records, {health.run for health in self._healths}, None)
+        ended = ended._replace(past=past, lost_network=self._lost_network)
         line = render_end(
             tally, last, self._find_remedies(), ended, deaths=self._deaths, log=self._proxy.log
         )
@@ -400,11 +483,17 @@ _ANYWHERE = ("--help", "--version")
 
 
 class Ended(NamedTuple):
-    """The command, its exit code, and how many seconds it ran."""
+    """The command, its exit code, and how many seconds it ran.
+
+    past: what went past the proxy, of a command in a network of its own.
+    lost_network: whether that network ended before the command did.
+    """
 
     command: Sequence[str]
     code: int
     seconds: float
+    past: Counts | None = None
+    lost_network: bool = False
 
     @property
     def is_informative(self) -> bool:
@@ -426,6 +515,8 @@ def _explain_nothing(ended: Ended) -> str:
                 f"if it names the network or a certificate: obsmask doctor -- {called}"
             )
         return ""
+    if ended.past is not None:
+        return "no request to a model came through the proxy"
     return (
         f"no request to a model came through the proxy: obsmask doctor -- {called} looks for the "
         f"reason; obsmask run --reverse URL -- {called} is for an agent that takes no proxy"
@@ -475,14 +566,30 @@ def _render_parts(
     if health.unopened:
         hosts = ", ".join(health.unopened)
         count = sum(health.unopened.values())
-        yield f"{count} connections passed unopened, for lack of trust, to {hosts}"
+        connections = "1 connection" if count == 1 else f"{count} connections"
+        yield f"{connections} passed unopened, for lack of trust, to {hosts}"
     if health.unserved:
         yield f"{health.unserved} requests passed in a format that is not masked"
+    if ended.past is not None:
+        yield from _render_past(ended.past)
+    if ended.lost_network:
+        yield f"pasta ended before the command, which then had no network: {log} may say why"
     if deaths:
         times = "once" if deaths == 1 else f"{deaths} times"
         yield f"the proxy ended {times} by itself, and {log} says why"
     if tally.count:
         yield "obsmask page shows each request"
+
+
+def _render_past(past: Counts) -> Iterator[str]:
+    """Yield what a command in a network of its own has done past the proxy."""
+    if past.tcp or past.udp:
+        kinds = [
+            f"{count} {kind}" for kind, count in (("TCP", past.tcp), ("UDP", past.udp)) if count
+        ]
+        yield f"connections to other ports, past the proxy: {', '.join(kinds)}"
+    if past.quic:
+        yield f"QUIC refused ({past.quic} packet{'' if past.quic == 1 else 's'})"
 
 
 def _find_why(tally: Tally, health: Health, remedies: Remedies) -> WhyUnmasked:

@@ -118,6 +118,14 @@ def authority_path() -> Path:
     return Path(CONF_DIR).expanduser() / f"{CONF_BASENAME}-ca-cert.pem"
 
 
+def hash_subject(certificate: Path) -> str:
+    """Return the hash of a certificate's subject, by which OpenSSL names its file in a folder."""
+    from OpenSSL import crypto
+
+    loaded = crypto.load_certificate(crypto.FILETYPE_PEM, certificate.read_bytes())
+    return f"{int(loaded.subject_name_hash()):08x}"  # a number, whatever its type says
+
+
 def _read_trusted(environment: Mapping[str, str]) -> Iterator[bytes]:
     yield Path(certifi.where()).read_bytes()
     if system := next((path for path in map(Path, _SYSTEM) if path.is_file()), None):

@@ -79,6 +79,19 @@ def client_environment(
     return variables
 
 
+def trusting_environment(bundle: Path, before: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without any proxy, for a client that cannot miss ours.
+
+    All that is added are the variables by which programs with authorities of their own trust it:
+    others trust what the system does.
+    """
+    kept = dict(before)
+    for name in (*PROXY_VARIABLES, *OTHER_PROXY_VARIABLES, *DIRECT_VARIABLES):
+        kept.pop(name, None)
+    others = [name for name in OTHER_CA_VARIABLES if kept.get(name)]
+    return {**kept, **dict.fromkeys((*CA_VARIABLES, *others), str(bundle))}
+
+
 def make_files_absolute(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment whose authorities are found from any working directory."""
     named = [name for name in (*CA_VARIABLES, *OTHER_CA_VARIABLES) if environment.get(name)]

@@ -76,15 +76,17 @@ class ProxyProcess:
     The proxy runs in a session of its own, so that what is typed at the terminal does not reach it.
     It also ends when the process that started it is gone, as its standard input then ends.
 
-    address: where it listens, on loopback; port 0 until it has started.
+    address: where it listens, on loopback; port 0 until it has started, unless one is given.
     folder: its working directory.
     log: the file that gets its output.
+    enter: what its command begins with, if it is to run in a network of its own.
     launched: when its process was first started, by `time.monotonic`.
     """
 
-    def __init__(self, folder: Path, log: Path) -> None:
+    def __init__(self, folder: Path, log: Path, port: int = 0, enter: Sequence[str] = ()) -> None:
         self.log, self.launched = log, time.monotonic()
-        self.address = Address(LOOPBACK_HOST, 0)
+        self.address = Address(LOOPBACK_HOST, port)
+        self._enter, self._has_served = enter, False
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._is_told = False
@@ -94,17 +96,19 @@ class ProxyProcess:
         """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
         self._load()
 
-    def start(self, arguments: Sequence[str], bundle: Path) -> "Health":
+    def start(self, arguments: Sequence[str], bundle: Path, modes: Sequence[str] = ()) -> "Health":
         """Have it serve, wait until it masks, and return its health.
 
         arguments: mitmdump's, without those for where it listens.
         bundle: the authorities that it trusts.
+        modes: mitmdump's, beside that of a plain proxy.
 
         Raises RuntimeError, with the end of its log, if it does not start.
         """
         process = self._process or self._load()
         host, port = self.address  # any free port at first, the same one later
-        place = ["--listen-host", host, "--listen-port", str(port), "--mode", f"regular@{port}"]
+        place = ["--listen-host", host, "--listen-port", str(port)]
+        place += [part for mode in (f"regular@{port}", *modes) for part in ("--mode", mode)]
         told = json.dumps({"arguments": [*place, *arguments], "bundle": str(bundle)})
         self._is_told = True
         if process.stdin is not None:
@@ -117,6 +121,7 @@ class ProxyProcess:
         except RuntimeError:
             self.stop()
             raise
+        self._has_served = True
         return health
 
     def forget(self, process: int) -> bool:
@@ -145,7 +150,7 @@ class ProxyProcess:
     @property
     def _may_have_served(self) -> bool:
         """Whether it was told to serve, and has started before, so that it may have records."""
-        return self._is_told and self.address.port != 0
+        return self._is_told and self._has_served
 
     def close(self) -> None:
         """End it without a wait, if it still starts, and leave no empty log behind."""
@@ -161,7 +166,7 @@ class ProxyProcess:
         with self.log.open("ab") as output:
             self._log_begin, self._is_told = output.tell(), False
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                _SERVE,
+                [*self._enter, *_SERVE],
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=output,

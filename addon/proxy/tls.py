@@ -110,15 +110,20 @@ class Passthrough:
         # Both tables count what they let pass: each is asked only if it decides.
         is_wanted = is_opened(peer.host, self._engine.settings.hosts)
         is_trusted = is_wanted and self._trust.opens_next(peer)
-        if not is_trusted or self._unverified.passes(_read_place(data.context.server)):
+        if not is_trusted or self._unverified.passes(_read_place(data, peer)):
             data.ignore_connection = True
 
     def tls_failed_server(self, data: tls.TlsData) -> None:
         """Let later connections pass to a server whose certificate could not be verified."""
-        place, problem = _read_place(data.context.server), data.conn.error or ""
+        peer = self._read_peer(data, data.context.client.sni)
+        if peer is None:
+            return
+        place, problem = _read_place(data, peer), data.conn.error or ""
         # The certificate may be that of a proxy before the server, which proves nothing about the
         # server.
-        is_servers = isinstance(data.conn, Server) and _read_place(data.conn) == place
+        is_servers = (
+            isinstance(data.conn, Server) and data.conn.address == data.context.server.address
+        )
         # A client without TLS, as at a base URL of ours, has nothing that could pass unopened.
         is_passable = is_servers and data.context.client.tls
         if not is_passable or not problem.startswith(_UNVERIFIED):
@@ -346,9 +351,10 @@ class Unverified:
         return True
 
 
-def _read_place(server: Server) -> Place:
-    host, port, *_ = server.address or ("", 0)
-    return host, port
+def _read_place(data: tls.ClientHelloData | tls.TlsData, peer: "Peer") -> Place:
+    """Return where a peer wants to go: many hosts may have one address."""
+    address = data.context.server.address
+    return peer.host, address[1] if address else 0
 
 
 _Key = TypeVar("_Key")

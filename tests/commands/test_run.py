@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from addon.commands.main import main
 from addon.commands.run import Ended, Remedies, render_end
 from addon.passed import HELD
 from addon.proxy.health import Health
+from addon.proxy.transparent import Counts
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 
@@ -221,3 +223,59 @@ def test_what_else_came_through_a_short_run_is_told() -> None:
     ended = ENDED._replace(seconds=0.1)
     line = render_end(Tally(), health, Remedies(), ended, deaths=0, log=None)
     assert "2 requests passed in a format that is not masked" == line
+
+
+# A network of its own
+
+
+@pytest.mark.parametrize(
+    ("past", "words"),
+    [
+        (Counts(), ""),
+        (Counts(tcp=2), "; connections to other ports, past the proxy: 2 TCP"),
+        (
+            Counts(1, 3, 1),
+            "; connections to other ports, past the proxy: 1 TCP, 3 UDP; QUIC refused (1 packet)",
+        ),
+        (Counts(quic=4), "; QUIC refused (4 packets)"),
+    ],
+)
+def test_it_says_what_went_past_the_proxy(past: Counts, words: str) -> None:
+    ended = ENDED._replace(past=past)
+    line = render_end(Tally(), HEALTH, Remedies(), ended, deaths=0, log=None)
+    assert f"no request to a model came through the proxy{words}" == line
+
+
+def test_it_says_that_its_network_has_ended() -> None:
+    ended = ENDED._replace(past=Counts(), lost_network=True)
+    line = render_end(Tally(), HEALTH, Remedies(), ended, deaths=0, log=Path("/a.log"))
+    assert "; pasta ended before the command, which then had no network: /a.log may" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--ports", "443"), "--ports is for --transparent"),
+        (("--loopback", "5432"), "--loopback is for --transparent"),
+        (("--transparent", "--ports", "https"), "expected a whole number from 1 to 65535"),
+        (("--transparent", "--reverse", "http://localhost:1"), "exclude each other"),
+        (("--transparent", "--proxy", "127.0.0.1:1"), "--proxy takes no settings"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main(["run", *options, "--", "true"])
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_network_of_its_own_goes_to_no_other_proxy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("addon.commands.run.find_missing", lambda: None)
+    monkeypatch.setenv("HTTPS_PROXY", "http://a.company.test:3128")
+    assert 1 == main(["run", "--transparent", "--", "true"])
+    assert "HTTPS_PROXY names one: unset HTTPS_PROXY" in capsys.readouterr().err
+    monkeypatch.setenv("OBSMASK_REPLACED", "{}")
+    assert 1 == main(["run", "--transparent", "--", "true"])
+    assert 'eval "$(obsmask env --unset)"' in capsys.readouterr().err

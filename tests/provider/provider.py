@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -56,6 +57,7 @@ class Provider:
         `check` says.
     is_old: whether a request comes from an account that the vendor spares what is new; by default
         one with `old-account` in its credential.
+    listening: the socket that it serves; by default one of its own on loopback.
     websockets: whether Responses can be had over a WebSocket; a client that asks is else told 426,
         to use HTTP.
 
@@ -75,6 +77,7 @@ class Provider:
         strict: bool = False,
         is_old: Callable[[Received], bool] = is_old_account,
         websockets: bool = True,
+        listening: socket.socket | None = None,
     ) -> None:
         self.requests: list[Received] = []
         self.refusals: list[str] = []
@@ -87,6 +90,7 @@ class Provider:
         self.least_cleared, self.refuses_clearing = 0, False
         self._histories: dict[str, tuple[list[Any], JsonDict]] = {}
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
+        self._listening = listening
         self._app = web.Application(list(self._routes()), log_function=_say_nothing)
         self._thread = threading.Thread(target=self._run, name="provider", daemon=True)
         self._running = threading.Event()
@@ -98,7 +102,8 @@ class Provider:
         return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}/v1"
 
     def __enter__(self) -> Self:
-        self._sockets = netutil.bind_sockets(0, HOST)
+        self._sockets = [self._listening] if self._listening else netutil.bind_sockets(0, HOST)
+        self._sockets[0].setblocking(False)
         self.port = self._sockets[0].getsockname()[1]
         self._thread.start()
         self._running.wait()

@@ -110,12 +110,13 @@ def run_client(
     client: Client,
     package: Path,
     workspace: Workspace,
-    proxy: str,
+    proxy: str | None,
     time_limit: float,
     launcher: Sequence[str] = (),
 ) -> str:
     """Let the client work in front of a proxy, given as a URL; return the end of what it printed.
 
+    Without a proxy, its environment names the bundle alone.
     `launcher` is a command that starts the client, if anything does.
     The workspace must hold the project, and the bundle of certificates that the client trusts.
     """
@@ -160,8 +161,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _environment(client: Client, workspace: Workspace, proxy: str) -> dict[str, str]:
+def _environment(client: Client, workspace: Workspace, proxy: str | None) -> dict[str, str]:
     """Return the client's environment; of the user's own it has the path to programs alone."""
+    network = {"SSL_CERT_FILE": str(workspace.bundle)}
+    if proxy is not None:
+        network = client_environment(proxy, workspace.bundle)
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return {
         "PATH": os.pathsep.join(programs),
@@ -173,7 +177,7 @@ def _environment(client: Client, workspace: Workspace, proxy: str) -> dict[str, 
         "TERM": "dumb",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OPENAI_API_KEY": FAKE_KEY,
-        **client_environment(proxy, workspace.bundle),
+        **network,
         **(client.environment or {}),
     }
 

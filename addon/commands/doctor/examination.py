@@ -50,6 +50,7 @@ from addon.commands.doctor.proxies import (
     check_hosts,
     check_none,
     check_reached,
+    check_transparent,
     check_variables,
     find_addresses,
     reach,
@@ -97,13 +98,25 @@ from masking.config import Settings
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @config_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(command: tuple[str, ...], config: str, changes: tuple[str, ...], as_json: bool) -> int:
+@click.option(
+    "--transparent",
+    is_flag=True,
+    help="Only try whether this machine can run --transparent.",
+)
+def command(
+    command: tuple[str, ...],
+    config: str,
+    changes: tuple[str, ...],
+    as_json: bool,
+    transparent: bool,
+) -> int:
     """Check the setup and suggest fixes; exit with 1 if something is broken.
 
     With COMMAND, also check whether what runs it trusts the proxy, in the environment that
     `obsmask run -- COMMAND` would give it. COMMAND is not started.
     """
-    found = examine(Setup(config, command, dict(os.environ), changes))
+    checks = {"Transparent": _examine_transparent} if transparent else CHECKS
+    found = examine(Setup(config, command, dict(os.environ), changes), checks)
     listed = list(found if as_json else print_report(open_console(), found))
     if as_json:
         print(render_json(listed))
@@ -331,7 +344,9 @@ def _examine_versions(_: Setup) -> Iterator[Finding]:
         yield note(f"{_PINNED}: install this with Python 3.12 or newer")
 
 
-CHECKS: Mapping[str, Callable[[Setup], Iterator[Finding]]] = {
+Checks = Mapping[str, Callable[[Setup], Iterator[Finding]]]
+
+CHECKS: Checks = {
     "Configuration": _examine_configuration,
     "Proxy": _examine_proxy,
     "Certificates": _examine_certificates,
@@ -343,9 +358,16 @@ CHECKS: Mapping[str, Callable[[Setup], Iterator[Finding]]] = {
 }
 
 
-def examine(it: Setup) -> Iterator[Found]:
+def _examine_transparent(_: Setup) -> Iterator[Finding]:
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        log.touch()
+        yield from check_transparent(log)
+
+
+def examine(it: Setup, checks: Checks = CHECKS) -> Iterator[Found]:
     """Run the checks, topic by topic; yield the findings. A check that fails is one itself."""
-    for topic, check in CHECKS.items():
+    for topic, check in checks.items():
         try:
             yield from ((topic, _fill_in(finding, it.command)) for finding in check(it))
         except (OSError, ValueError, RuntimeError) as error:

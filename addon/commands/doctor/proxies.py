@@ -9,10 +9,12 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from addon.commands.doctor.report import Finding, broken, note, ok
-from addon.network import Address, is_this_machine
+from addon.network import Address, find_free_port, is_this_machine
+from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import Server, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
+from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
 from addon.request import is_opened
 from masking.config import HostSettings
@@ -250,3 +252,17 @@ def _check_no_proxy(
         f"{variable} leads requests to {', '.join(passing[:_MOST_NAMED])}{more} past the proxy",
         f"export {variable}={shlex.quote(','.join(rest))}",
     )
+
+
+def check_transparent(log: Path) -> Iterator[Finding]:
+    """Yield whether this machine can `run --transparent`, which is tried; `log` gets what is said.
+
+    Without a command there is nothing to trust, so the bundle may be any.
+    """
+    if missing := find_missing():
+        yield broken(f"--transparent {missing.says}", missing.fix)
+        return
+    bundle = user_bundle({})
+    with TransparentNetwork(Wanted(find_free_port()), bundle, log, log.parent) as network:
+        kinds = "IPv4 and IPv6" if len(network.modes) > 1 else "IPv4 alone, as the machine has"
+        yield ok(f"obsmask run --transparent -- COMMAND works here: {kinds}")
