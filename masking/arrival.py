@@ -242,8 +242,8 @@ def decide_arrivals(
     for place, result, own, words, before in zip(
         places, found, evaluated, was_sent, again, strict=True
     ):
-        turn = result.turn
-        key = None if turn is None else call_key(result.tool, result.arguments)
+        turn = -1 if result.turn is None else result.turn  # the call is not in the request
+        key = None if turn < 0 else call_key(result.tool, result.arguments)
         outcome, replacements = own or ("sent_whole", ())
         if words is not None:
             replacements = before
@@ -257,13 +257,12 @@ def decide_arrivals(
         else:
             words = policy.words
             # An agent that has seen it and asks again gets it whole, and goes round in no circle.
-            if key is not None and turn is not None:
-                was_shortened, asked = latest.get(key, (False, 0))
-                if was_shortened and asked < turn:
-                    outcome = "asked_again"
+            was_shortened, asked = (False, 0) if key is None else latest.get(key, (False, 0))
+            if was_shortened and asked < turn:
+                outcome = "asked_again"
         if outcome != "shortened":
             words, replacements = None, ()
-        if key is not None and turn is not None:
+        if key is not None:
             latest[key] = outcome == "shortened", turn
         decided.append(LongResult(place, outcome, words, replacements))
     return tuple(decided)

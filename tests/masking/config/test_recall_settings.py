@@ -51,6 +51,8 @@ MISTAKES = [
             "unknown key (did you mean 'max_days'?) in 'recall.max_day'"),
     Mistake("redaction hides on purpose", "redaction.placeholder_template='{recall}'",
             "{recall}: what is redacted is not kept in 'redaction.placeholder_template'"),
+    Mistake("a marker that does not fit", "arrival.max_chars=6000",
+            "must be at least 6,076: head, tail and the longest marker in 'arrival.max_chars'"),
     Mistake("arguments of less than nothing", "schema1.placeholder_arguments_chars=-1",
             "must be from 0 to 1000 in 'schema1.placeholder_arguments_chars'"),
     Mistake("endless arguments", "schema1.placeholder_arguments_chars=1001",
