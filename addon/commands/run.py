@@ -239,12 +239,12 @@ def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
     if given["reverse"]:
         raise click.UsageError("--transparent and --reverse exclude each other")
     if missing := find_missing():
-        raise click.ClickException(str(missing))
+        raise RuntimeError(str(missing))
     if upstream := read_upstream(os.environ):
         remedy = f"unset {upstream.variable}"
         if REPLACED in os.environ:
             remedy = 'eval "$(obsmask env --unset)"'
-        raise click.ClickException(
+        raise ValueError(
             f"--transparent goes to no other proxy, and {upstream.variable} names one: {remedy}"
         )
     return Wanted(find_free_port(), given["ports"] or DEFAULT_PORTS, given["loopback"] or ())
