@@ -126,12 +126,24 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def namespaces() -> set[str]:
-    """Return the network namespaces that any process is in."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
+def find_processes(home: Path) -> list[int]:
+    """Return the processes that were started with this home, by a run or by what it ran."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
-            found.add(str(link.readlink()))
+            if f"HOME={home}".encode() in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def called(processes: Sequence[int], pattern: str) -> list[int]:
+    """Return those of some processes whose command begins like this."""
+    found = []
+    for process in processes:
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if re.match(pattern, command):
+                found.append(process)
     return found
 
 
@@ -140,7 +152,7 @@ def last_line(said: str) -> str:
 
 
 def test_a_client_that_knows_no_proxy_is_masked(world: World, home: Path) -> None:
-    before, count = namespaces(), len(world.provider.requests)
+    count = len(world.provider.requests)
     agent = AGENT.replace("httpx.post(", "httpx.Client(trust_env=False, verify=bundle).post(")
     agent = f"import os; bundle = os.environ['SSL_CERT_FILE']\n{agent}"
     done = world.run(home, sys.executable, "-c", agent, given=BODY, options=SLIDING)
@@ -148,7 +160,7 @@ def test_a_client_that_knows_no_proxy_is_masked(world: World, home: Path) -> Non
     assert [masked(BODY, SLIDING_CONFIG)] == [r.body for r in world.provider.requests[count:]]
     assert "1 request" in last_line(done.stderr)
     assert "past the proxy" not in done.stderr
-    assert before == namespaces()
+    assert [] == find_processes(home)
 
 
 SLIDING_CONFIG = b'[observation_masking.schema1]\nwindow_turns = 2\ncache_pricing = "none"\n'
@@ -325,29 +337,31 @@ def test_a_process_that_it_starts_is_inside_and_a_daemon_ends_with_it(
     (home / "body").write_bytes(BODY)
     ask += " -H content-type:application/json -H authorization:x"
     started = f"(setsid sh -c '{ask}; touch asked; exec sleep 1000' &); {AWAIT.format('asked')}"
-    before = namespaces()
     done = world.run(home, "sh", "-c", started, options=SLIDING)
     assert 0 == done.returncode, done.stderr
     assert [masked(BODY, SLIDING_CONFIG)] == [r.body for r in world.provider.requests[count:]]
-    assert before == namespaces()
+    assert [] == find_processes(home)
 
 
 WAITS = f"touch ready; {AWAIT.format('go')}; exit 3"
 
 
 @contextlib.contextmanager
-def started(world: World, home: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+def started(world: World, home: Path, waits: str = WAITS) -> Iterator["subprocess.Popen[str]"]:
     """Start a command that waits, and wait until it does."""
     with subprocess.Popen(
-        world.command(home, *options, "--", "sh", "-c", WAITS),
+        world.command(home, "--", "sh", "-c", waits),
         env=world.environment(home),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as process:
-        eventually(lambda: (home / "ready").exists() or process.poll() is not None or None)
-        yield process
+        try:
+            eventually(lambda: (home / "ready").exists() or process.poll() is not None or None)
+            yield process
+        finally:
+            process.kill()
 
 
 def test_two_run_at_once(world: World, tmp_path: Path) -> None:
@@ -362,67 +376,36 @@ def test_two_run_at_once(world: World, tmp_path: Path) -> None:
         assert [3, 3] == [process.wait(SECONDS) for process in both]
 
 
-def find_processes(words: str) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if words in path.read_bytes().replace(b"\0", b" ").decode():
-                found.append(int(path.parent.name))
-    return found
-
-
 @pytest.mark.parametrize("signalled", ["INT", "KILL", "the command"])
 def test_whatever_ends_it_nothing_is_left(world: World, home: Path, signalled: str) -> None:
-    before = namespaces()
     with started(world, home) as process:
-        assert before != namespaces()
+        assert called(find_processes(home), r"\S*pasta ")
         if signalled == "INT":
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         elif signalled == "KILL":
             process.kill()
         else:
-            (waits,) = [
-                one for one in find_processes(WAITS) if one != process.pid and is_inside(one)
-            ]
+            (waits,) = called(find_processes(home), "sh -c touch ready")
             os.kill(waits, signal.SIGKILL)
         process.wait(SECONDS)
         expected = {"INT": 130, "KILL": -9, "the command": 137}[signalled]
         assert expected == process.returncode
-    eventually(lambda: before == namespaces() or None)
-    assert [] == find_processes(str(home))
-
-
-def is_inside(process: int) -> bool:
-    return str(Path(f"/proc/{process}/ns/net").readlink()) not in (
-        str(Path("/proc/self/ns/net").readlink()),
-    ) and Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"sh\0")
+    eventually(lambda: not find_processes(home) or None)
 
 
 def test_a_proxy_that_is_killed_is_started_again(world: World, home: Path) -> None:
-    before = namespaces()
     get = (
         f"touch ready; {AWAIT.format('go')}; for n in $(seq 300); do "
         f"curl -s -o /dev/null -w '%{{http_code}}' https://{FILES}/there && exit 3; sleep 0.2; done"
     )
-    with subprocess.Popen(
-        world.command(home, "--", "sh", "-c", get),
-        env=world.environment(home),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        eventually(lambda: (home / "ready").exists() or None)
-        (proxy,) = [
-            one
-            for one in find_processes("addon.proxy.server")
-            if f"HOME={home}".encode() in Path(f"/proc/{one}/environ").read_bytes()
-        ]
+    with started(world, home, get) as process:
+        (proxy,) = called(find_processes(home), r"\S+ -P -u -m addon\.proxy\.server")
         os.kill(proxy, signal.SIGKILL)
         (home / "go").touch()
         said, error = process.communicate(timeout=SECONDS)
     assert (3, "404") == (process.returncode, said[-3:])
     assert "the proxy ended once by itself" in error
-    eventually(lambda: before == namespaces() or None)
+    eventually(lambda: not find_processes(home) or None)
 
 
 def test_doctor_says_that_it_works(world: World, home: Path) -> None:
