@@ -153,9 +153,7 @@ def last_line(said: str) -> str:
 
 def test_a_client_that_knows_no_proxy_is_masked(world: World, home: Path) -> None:
     count = len(world.provider.requests)
-    agent = AGENT.replace("httpx.post(", "httpx.Client(trust_env=False, verify=bundle).post(")
-    agent = f"import os; bundle = os.environ['SSL_CERT_FILE']\n{agent}"
-    done = world.run(home, sys.executable, "-c", agent, given=BODY, options=SLIDING)
+    done = world.run(home, sys.executable, "-c", ask_by_httpx(), given=BODY, options=SLIDING)
     assert (done.stdout, done.returncode) == ("Well done.\n", 5), done.stderr
     assert [masked(BODY, SLIDING_CONFIG)] == [r.body for r in world.provider.requests[count:]]
     assert "1 request" in last_line(done.stderr)
@@ -253,6 +251,26 @@ def test_each_way_out_leads_through_the_addon_or_is_counted_or_refused(
         assert len(reached) >= count, log
     assert "connections to other ports, past the proxy: 2 TCP, 1 UDP" in done.stderr
     assert re.search(r"QUIC refused \(\d packets?\)", done.stderr)
+
+
+def ask_by_httpx() -> str:
+    """Return an agent that takes no proxy, and asks once."""
+    agent = AGENT.replace("httpx.post(", "httpx.Client(trust_env=False, verify=bundle).post(")
+    return f"import os; bundle = os.environ['SSL_CERT_FILE']\n{agent}"
+
+
+def test_settings_go_by_the_name_of_a_host_and_not_by_its_address(world: World, home: Path) -> None:
+    """All names have one address here. A certificate that names another host is one name's, too."""
+    get = f"curl -sk -o /dev/null https://other.test --resolve other.test:443:{FAR}; "
+    agent = f'{get}{get}exec {sys.executable} -c "$0"'
+    for only, expected in (("ollama.com", BODY), ("api.openai.com", masked(BODY, SLIDING_CONFIG))):
+        count = len(world.provider.requests)
+        options = (*SLIDING, "--set", f'hosts.only=["{only}","other.test"]')
+        words = ("sh", "-c", agent, ask_by_httpx())
+        done = world.run(home, *words, given=BODY, options=options)
+        assert 5 == done.returncode, done.stderr
+        assert [expected] == [each.body for each in world.provider.requests[count:]]
+        assert "1 connection passed unopened, for lack of trust, to other.test" in done.stderr
 
 
 def test_a_port_that_is_named_leads_through_the_proxy_too(world: World, home: Path) -> None:
