@@ -107,15 +107,16 @@ _TEXT_WIDTH = 80
 
 @click.command("demo")
 @click.argument("strategy", type=click.Choice([*SESSIONS]), default="schema1")
-def command(strategy: str) -> None:
+@click.option("--all-rows", is_flag=True, help="Show every request, not only those around a move.")
+def command(strategy: str, all_rows: bool) -> None:
     """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent.
 
     `envoy` plays one through an Envoy instead, which calls the same core.
     """
-    run_demo(Console(), strategy)
+    run_demo(Console(), strategy, shows_all=all_rows)
 
 
-def run_demo(console: Console, strategy: str = "schema1") -> None:
+def run_demo(console: Console, strategy: str = "schema1", *, shows_all: bool = False) -> None:
     """Play a session that shows a strategy, print what became of it, and the next steps.
 
     Raises RuntimeError if the proxy does not start, or if an answer does not arrive as it was
@@ -126,10 +127,12 @@ def run_demo(console: Console, strategy: str = "schema1") -> None:
     source = shipped(CONFIG_NAME) if demo.config is None else folder / demo.config
     width = min(_TEXT_WIDTH, console.width)
     replies = read_replies(folder / demo.recording)
+    played = _play(demo, replies, source, console)
+    console.print(f"[bold]{render_headline(played)}[/bold]\n", highlight=False)
     opening = render_opening(demo.agent, len(replies), demo.engine)
     console.print(opening, width=width, highlight=False)
-    played = _play(demo, replies, source, console)
-    console.print(render_table(played))
+    bars = _BLOCKS if console.encoding.startswith("utf") else _PLAIN
+    console.print(render_table(played, bars, shows_all=shows_all))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
     settings = parse_settings(source.read_bytes()) or Settings()
@@ -164,9 +167,10 @@ def _play(
         (folder / "provider").mkdir()
         with running_provider(replies, folder / "provider") as provider:
             connected = _ENGINES[demo.engine](folder, config, provider)
-            with connected as client, Progress(console=console) as progress:
-                way = "Envoy" if demo.engine == "envoy" else "proxy"
-                for reply in progress.track(replies, description=f"agent -> {way} -> provider"):
+            hidden = not console.is_terminal  # where it would leave an empty line
+            waiting = Progress(console=console, transient=True, disable=hidden)
+            with connected as client, waiting as progress:
+                for reply in progress.track(replies, description=f"{demo.agent} plays"):
                     headers = {"content-type": "application/json", "authorization": "Bearer none"}
                     client.request("POST", reply.path, reply.body, headers)
                     answers.append(client.getresponse().read())
@@ -276,36 +280,77 @@ class Example(NamedTuple):
 _LONGEST_EXAMPLE = 300
 
 
+_BLOCKS, _PLAIN = ("\N{FULL BLOCK}", "\N{LIGHT SHADE}"), ("#", ".")
+"""Of a bar: what is paid, and what masking saves or costs; the latter without Unicode."""
+
+_BAR_WIDTH = 24
+
+
+def render_headline(played: Sequence[PlayedRequest]) -> str:
+    """Return what the session's input cost, and what it would have cost without masking."""
+    currency, bill = find_currency(played), BillSum()
+    for each in played:
+        bill.add(*_find_amounts(each, currency), NO_MARGIN)
+    return f"Input {render_bill(bill, currency)}"
+
+
 def render_opening(agent: str, requests: int, engine: Engine) -> str:
-    """Return what is about to be shown."""
+    """Return what was played."""
     way = "an Envoy" if engine == "envoy" else "the proxy"
     return (
-        f"A recorded session of {agent}: its {requests} requests are sent again, from a client "
-        f"through {way} to a provider that gives the recorded answers. All three run on this "
-        "machine; nothing leaves it.\n"
+        f"This is a recorded session of {agent}. Its {requests} requests were just sent again, "
+        f"through {way}, to a provider that gave the recorded answers. All of it ran on this "
+        "machine; nothing left it.\n"
     )
 
 
-def render_table(played: Sequence[PlayedRequest]) -> Table:
-    """Return a row for each request, with its input's cost."""
+def render_table(
+    played: Sequence[PlayedRequest], bars: tuple[str, str] = _BLOCKS, *, shows_all: bool = False
+) -> Table:
+    """Return a table of the bill so far: the requests around each move, or all."""
     currency = find_currency(played)
+    amounts = [_find_amounts(each, currency) for each in played]
+    without, with_it = ([*accumulate(column)] for column in zip(*amounts, strict=True))
+    replaced = [sum(each.record[name] for name in REPLACED) for each in played]
+    shown = range(len(played)) if shows_all else choose_rows(replaced, without, with_it)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    unit = "cost" if currency.is_dollars else "worth"
-    for name in (
-        *("\nrequest", "results\nreplaced", f"input {unit}\nwithout", "\nwith"),
-        *("saved\nso far", "addon\n(ms)"),
-    ):
+    for name in ("\nrequest", "results\nreplaced", "bill so far,\nunmasked", "\nmasked"):
         table.add_column(name, justify="right", no_wrap=True)
-    costs = [_find_amounts(each, currency) for each in played]
-    saved = accumulate(before - after for before, after in costs)
-    for number, (each, cost, so_far) in enumerate(zip(played, costs, saved, strict=True), 1):
+    table.add_column("\nmasked" + f" {bars[0]}  saved {bars[1]}", no_wrap=True)
+    most, before = max(*without, *with_it, 1e-9), -1
+    for place in shown:
+        if place > before + 1:
+            table.add_row("...")
+        before = place
+        both = (without[place], with_it[place])
+        paid, more = (round(_BAR_WIDTH * each / most) for each in (min(both), max(both)))
         table.add_row(
-            str(number),
-            f"{sum(each.record[name] for name in REPLACED)} of {each.record['tool_results']}",
-            *(_render_cell(amount, currency) for amount in (*cost, so_far)),
-            f"{each.record['hook_us'] / 1000:.1f}",
+            str(place + 1),
+            f"{replaced[place]} of {played[place].record['tool_results']}",
+            *(_render_cell(amount, currency) for amount in both),
+            # Until a move has paid off, the bill is higher than it would be: no saving is drawn.
+            bars[0] * (paid if without[place] >= with_it[place] else more)
+            + bars[1] * (more - paid if without[place] > with_it[place] else 0),
         )
     return table
+
+
+def choose_rows(
+    replaced: Sequence[int], without: Sequence[float], with_it: Sequence[float]
+) -> list[int]:
+    """Return which requests tell the most: the ends, those around each move, and where it pays off.
+
+    replaced: by request, how many results were replaced.
+    without, with_it: the bill so far.
+    """
+    last = len(replaced) - 1
+    chosen = {0, last}
+    for place in range(1, last + 1):
+        if replaced[place] != replaced[place - 1]:
+            chosen |= {place - 1, place, place + 1}
+        if with_it[place - 1] >= without[place - 1] and with_it[place] < without[place]:
+            chosen |= {place}
+    return sorted(each for each in chosen if each <= last)
 
 
 def _render_cell(amount: float, currency: Currency) -> str:
@@ -399,22 +444,20 @@ def _explain_reduction(settings: Settings) -> str:
 
 
 def render_summary(played: Sequence[PlayedRequest], prices: tuple[float, float]) -> str:
-    """Return what the session costs, and what it would without masking."""
-    currency, bill = find_currency(played), BillSum()
-    for each in played:
-        bill.add(*_find_amounts(each, currency), NO_MARGIN)
+    """Return what the addon took, and what the prices are."""
     ms = sum(each.record["hook_us"] for each in played) / 1000
     return (
-        f"{len(played)} requests; input {render_bill(bill, currency)}\n"
-        f"{ms:.0f} ms spent in the addon, every answer intact\n\n"
-        "The provider's cache is simulated: a cached token costs "
-        f"{prices[0]:g} of a plain one, a written one {prices[1]:g}, as for this model.\n"
+        f"{ms:.0f} ms spent in the addon for {len(played)} requests, every answer intact. The "
+        f"provider's cache is simulated: a cached token costs {prices[0]:g} of a plain one, a "
+        f"written one {prices[1]:g}, as for this model.\n"
     )
 
 
 def render_next_steps(demo: Demo, others: Sequence[str]) -> str:
     """Return what else can be played, and how to put this in front of the user's own agent."""
-    more = f"Other sessions, by {_program('obsmask')} demo NAME:\n  {', '.join(others)}\n\n"
+    program = f"{_program('obsmask')} demo"
+    more = f"Every request: {program} --all-rows\nOther sessions: {program} NAME\n"
+    more += f"  {', '.join(others)}\n\n"
     if demo.engine == "envoy":
         return (
             f"{more}Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"

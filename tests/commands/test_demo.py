@@ -13,6 +13,7 @@ from addon.commands.demo import (
     SESSIONS,
     Example,
     PlayedRequest,
+    choose_rows,
     find_example,
     render_example,
 )
@@ -31,6 +32,7 @@ from tests.support.sessions import ReadSession, read_chat
 
 HALF_A_CENT = 0.005
 SESSION = shipped("recordings") / RECORDING
+SESSIONS_OF_CLAUDE = shipped("recordings") / SESSIONS["claude-code"].recording
 
 
 @pytest.mark.live
@@ -38,12 +40,13 @@ def test_the_demo_shows_each_request_and_the_way_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-    assert main(["demo"]) == 0
+    assert main(["demo", "--all-rows"]) == 0
     shown = capsys.readouterr().out
     expected = read_golden(SESSION)
     assert [f"{each['masked']} of {each['tool_results']}" for each in expected] == [
         " ".join(row[1:4]) for row in demo_rows(shown)
     ]
+    assert re.match(r"Input cost \$[\d.]+, without masking \$[\d.]+: saved ", shown)
     assert "mini-swe-agent" in shown
     assert "[bash: 9505 chars masked]" in shown
     assert BOUNDARY in " ".join(shown.split())
@@ -51,6 +54,41 @@ def test_the_demo_shows_each_request_and_the_way_on(
     assert shown.splitlines()[-1].endswith("obsmask run -- AGENT")
     assert "tokens" not in shown
     assert 80 >= max(map(len, shown.splitlines()))
+
+
+@pytest.mark.live
+def test_of_a_long_session_a_screen_shows_what_happens_around_each_move(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["demo", "claude-code"]) == 0
+    shown = capsys.readouterr().out
+    rows = demo_rows(shown)
+    expected = [f"{each['masked']}" for each in read_golden(SESSIONS_OF_CLAUDE)]
+    assert [row[1] for row in rows] == [expected[int(row[0]) - 1] for row in rows]
+    assert {*expected} == {row[1] for row in rows}
+    assert 24 > len(rows) > 5
+    assert 80 >= max(map(len, shown.splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("replaced", "without", "with_it", "expected"),
+    [
+        pytest.param([0], [1], [1], [0], id="one request"),
+        pytest.param([0] * 9, [*range(9)], [*range(9)], [0, 8], id="no move"),
+        pytest.param(
+            [0, 0, 0, 4, 4, 4, 4, 4],
+            [1, 2, 3, 4, 5, 6, 7, 8],
+            [1, 2, 3, 5, 5.5, 5.9, 6.2, 6.5],
+            [0, 2, 3, 4, 5, 7],
+            id="a move that pays off two requests later",
+        ),
+        pytest.param([0, 0, 0, 2], [1, 2, 3, 4], [1, 2, 3, 5], [0, 2, 3], id="at the end"),
+    ],
+)
+def test_the_rows_that_tell_the_most(
+    replaced: list[int], without: list[float], with_it: list[float], expected: list[int]
+) -> None:
+    assert expected == choose_rows(replaced, without, with_it)
 
 
 def demo_rows(shown: str) -> list[list[str]]:
@@ -73,11 +111,11 @@ def test_the_demo_plays_sessions_of_other_wire_formats(
     """Each at the prices of its vendor, which are those under which it was recorded."""
     recording = shipped("recordings") / SESSIONS[agent].recording
     expected = read_golden(recording)
-    assert main(["demo", agent]) == 0
+    assert main(["demo", agent, "--all-rows"]) == 0
     shown = capsys.readouterr().out
     assert [f"{each['masked']}" for each in expected] == [row[1] for row in demo_rows(shown)]
     assert wanted in " ".join(shown.split())
-    cost = re.search(r"input cost \$([\d.]+), without masking \$([\d.]+): saved", shown)
+    cost = re.search(r"Input cost \$([\d.]+), without masking \$([\d.]+): saved", shown)
     assert cost is not None
     after, before = map(float, cost.groups())
     assert after < 0.99 * before
@@ -92,7 +130,7 @@ def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
     """What the session costs without masking is what its replay says, or up to 1% less."""
     recording = shipped("recordings") / SESSIONS[strategy].recording
     expected = read_golden(recording, recording.with_suffix(f".{strategy}.toml"))
-    assert main(["demo", strategy]) == 0
+    assert main(["demo", strategy, "--all-rows"]) == 0
     shown = capsys.readouterr().out
     assert [f"{sum(each[name] for name in REPLACED)}" for each in expected] == [
         row[1] for row in demo_rows(shown)
