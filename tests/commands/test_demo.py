@@ -28,6 +28,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.golden import read_golden
+from tests.support.places import ROOT
 from tests.support.sessions import ReadSession, read_chat
 
 HALF_A_CENT = 0.005
@@ -68,6 +69,12 @@ def test_of_a_long_session_a_screen_shows_what_happens_around_each_move(
     assert {*expected} == {row[1] for row in rows}
     assert 24 > len(rows) > 5
     assert 80 >= max(map(len, shown.splitlines()))
+    # The README shows this, without the margin.
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme.partition("```\nInput cost")[2].partition("\n```")[0]
+    lines = {line.strip() for line in shown.splitlines()}
+    assert 20 > len(block.splitlines()) > 10
+    assert {line.strip() for line in f"Input cost{block}".splitlines()} <= lines
 
 
 @pytest.mark.parametrize(
