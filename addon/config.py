@@ -336,7 +336,11 @@ def render_change(config: ConfigFile, change: Change) -> str:
 def _render_state(config: ConfigFile) -> str:
     settings, policy = config.settings, config.settings.policy
     active = "; ".join(_render_strategies(settings))
-    if not active:
+    if settings.mode == "off":
+        state = (
+            f"OFF, mode is off{' but where a rule says otherwise' if settings.any_changes else ''}"
+        )
+    elif not active:
         state = f"OFF, {'window_turns is 0 or less' if policy.enabled else 'enabled is not true'}"
     elif settings.mode == "on":
         state = f"ON, {active}"

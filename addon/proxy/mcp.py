@@ -84,7 +84,12 @@ class Mcp:
     async def responseheaders(self, flow: http.HTTPFlow) -> None:
         """Take on an answer of an MCP server, if it is to be masked, and settle how it streams."""
         settings = self._engine.settings
-        if not settings.mcp.cuts or flow.response is None or flow.response.stream:
+        if (
+            not settings.mcp.cuts
+            or settings.mode == "off"
+            or flow.response is None
+            or flow.response.stream
+        ):
             return
         is_own = flow in self._own_ports or is_for_proxy(flow.request)
         if is_own or find_wire_format(flow.request) is not None:  # the latter is for a model

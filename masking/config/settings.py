@@ -134,7 +134,7 @@ def list_keys(table: type) -> Mapping[str, FieldInfo]:
     return keys
 
 
-Mode = Literal["on", "observe"]
+Mode = Literal["on", "observe", "off"]
 Switch = Annotated[bool | Literal["auto"], PlainValidator(_read_switch)]
 WebsocketMode = Literal["auto", "pass", "http"]
 Prices = Annotated[tuple[float, float], PlainValidator(read_prices)]
@@ -656,7 +656,7 @@ class RuleTable(BaseModel):
     mode: object = Field(
         default=None,
         description='`"observe"`: these requests are observed only (see '
-        "[mode](#mode-and-hold-out)); left out: the file's",
+        '[mode](#mode-and-hold-out)); `"off"`: nothing is done to them; left out: the file\'s',
     )
     holdout_percent: object = Field(
         default=None,
@@ -709,7 +709,8 @@ class Tables:
         default="on",
         description='`"on"`, or `"observe"`: everything is decided, counted and priced, and '
         "nothing is changed. Every request leaves as the agent wrote it, and the records say what "
-        "masking would have saved. A strategy that is off is not observed either.",
+        'masking would have saved. A strategy that is off is not observed either. `"off"`: every '
+        "strategy is off, whatever its own table says.",
     )
     holdout_percent: StrictFloat = Field(
         default=0.0,
@@ -836,11 +837,14 @@ class Settings(Tables):
     @cached_property
     def policy(self) -> MaskPolicy:
         """What the window may mask."""
-        return self.schema1.to_policy()
+        policy = self.schema1.to_policy()
+        return replace(policy, enabled=False) if self.mode == "off" else policy
 
     @cached_property
     def strategies(self) -> Strategies:
         """What may be done to a request."""
+        if self.mode == "off":
+            return Strategies(schema1=self.policy)
         redaction = self.redaction.to_policy(self.schema1.placeholder_arguments_chars)
         return Strategies(
             arrival=self.arrival.to_policy(self.schema1),

@@ -526,8 +526,13 @@ def test_a_mount_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
         (b'mode = "observe"', "OBSERVING, nothing is changed; window of 2 tool turns, errors kept"),
         (b"holdout_percent = 2.5", "at every turn; 2.5% of the conversations are observed only ("),
         (b"holdout_percent = 0", "ON, window of 2 tool turns, errors kept, moved at every turn ("),
+        (b'mode = "off"', " OFF, mode is off ("),
+        (
+            b'mode = "off"\nrules = [{ mode = "on" }]',
+            " OFF, mode is off but where a rule says otherwise (",
+        ),
     ],
-    ids=["observe mode", "a hold-out", "none"],
+    ids=["observe mode", "a hold-out", "none", "off", "off, and on by a rule"],
 )
 def test_the_start_says_what_is_only_observed(config: Path, setting: bytes, expected: str) -> None:
     config.write_bytes(b"[observation_masking]\n" + setting + b"\n" + ON)

@@ -189,6 +189,12 @@ def test_a_request_of_every_provider_is_masked_on_its_way(addon: Addon, writer: 
 BODY = CHAT.tell(*TALK).body
 OFF = "[observation_masking.schema1]\nenabled = false\n"
 OBSERVE = f'[observation_masking]\nmode = "observe"\n{CONFIG}'
+ALL_OFF = f"""[observation_masking]
+mode = "off"
+arrival.enabled = true
+redaction = {{ enabled = true, tool_names = ["shell"] }}
+reduction = {{ enabled = true, max_input_chars = 1000 }}
+{CONFIG}"""
 ELSEWHERE = f'{CONFIG}[observation_masking.hosts]\nonly = ["api.openai.com"]\n'
 CLOSED = f'{CONFIG}[observation_masking.hosts]\nnever_more = ["*.example.org"]\n'
 
@@ -198,6 +204,7 @@ CLOSED = f'{CONFIG}[observation_masking.hosts]\nnever_more = ["*.example.org"]\n
     [
         pytest.param(OFF, "/v1/chat/completions", "POST", id="the flag is off"),
         pytest.param(OBSERVE, "/v1/chat/completions", "POST", id="only observed"),
+        pytest.param(ALL_OFF, "/v1/chat/completions", "POST", id="the mode is off"),
         pytest.param(ELSEWHERE, "/v1/chat/completions", "POST", id="another host"),
         pytest.param(CLOSED, "/v1/chat/completions", "POST", id="a host that is never opened"),
         pytest.param(CONFIG, "/v1/embeddings", "POST", id="another path"),

@@ -83,7 +83,9 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
     yield ok(f"{path} is used: {_REASONS[place]}")
     if changes:
         yield ok(f"It sets {', '.join(map(_render, changes))}")
-    if not settings.any_enabled:
+    if not settings.any_enabled and settings.mode == "off":
+        yield note("Masking is off", configuration.advice.set({"mode": "on"}))
+    elif not settings.any_enabled:
         shipped = Settings().policy
         names = ("enabled",) if settings.policy.window_turns > 0 else ("enabled", "window_turns")
         on = {f"schema1.{name}": getattr(shipped, name) for name in names}

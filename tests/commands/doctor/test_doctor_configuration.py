@@ -66,6 +66,10 @@ def test_that_masking_is_off_is_told(home: Path) -> None:
     found = list(check_configuration(read_configuration(str(home / "mine.toml"))))
     fix = f"obsmask config set --config {home / 'mine.toml'} schema1.enabled=true"
     assert note("Masking is off", fix) == found[-1]
+    (home / "mine.toml").write_bytes(b'[observation_masking]\nmode = "off"\n')
+    found = list(check_configuration(read_configuration(str(home / "mine.toml"))))
+    fix = f"obsmask config set --config {home / 'mine.toml'} mode=on"
+    assert note("Masking is off", fix) == found[-1]
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ MISTAKES = [
     ("schema1 = {keep_tools = ['a', '']}", ".schema1.keep_tools[1]", "blank"),
     ("schema1 = {max_loss = -1}", ".schema1.max_loss", "from 0 up"),
     ("schema1 = {cache_pricing = [1]}", ".schema1.cache_pricing", "[read, write]"),
-    ("mode = 'off'", ".mode", 'expected "on" or "observe"'),
+    ("mode = 'of'", ".mode", 'expected "on", "observe" or "off"'),
     ("holdout_percent = 101", ".holdout_percent", "at most 100"),
     ("holdout_salt = 'x'", ".holdout_salt", "whole proxy"),
     ("schema1 = {window_turns = 2026-01-01}", ".schema1.window_turns",
