@@ -1,7 +1,8 @@
 """The strategies as functions of a list of Chat Completions messages. All of them are pure."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from masking.conversation import Conversation, read_conversation, with_targets
 from masking.edit.splice import apply
@@ -44,9 +45,18 @@ class ReductionResult:
         return count_chars(map(CHAT.read_element, self.messages))
 
 
-def read_messages(messages: list[ChatMessage]) -> Conversation:
-    """Read a list of messages as a request with nothing else in it."""
-    return read_conversation({"messages": messages}, CHAT)
+Messages = Sequence[Mapping[str, Any]]
+"""Chat Completions messages, as a caller writes them; each is a dict."""
+
+
+def read_messages(messages: Messages) -> Conversation:
+    """Read messages as a request with nothing else in it."""
+    return read_conversation({"messages": _as_list(messages)}, CHAT)
+
+
+def _as_list(messages: Messages) -> list[ChatMessage]:
+    """Return the very same list, or one of the same messages."""
+    return cast(list[ChatMessage], messages if isinstance(messages, list) else [*messages])
 
 
 def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]:
@@ -56,7 +66,7 @@ def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]
 
 
 def mask_old_tool_results(
-    messages: list[ChatMessage], policy: MaskPolicy, prices: BoundaryPrices = FREE
+    messages: Messages, policy: MaskPolicy, prices: BoundaryPrices = FREE
 ) -> list[ChatMessage]:
     """Return the messages with old tool results replaced by placeholders.
 
@@ -65,26 +75,26 @@ def mask_old_tool_results(
     prices masking is free, and the window slides at every turn. Source: Schéma 1, tech spec.
     """
     if not policy.masks:
-        return messages
+        return _as_list(messages)
     conversation = with_targets(read_messages(messages), policy.wanted_arguments)
     replacements = replacements_of(decide(conversation, policy, prices).decisions)
-    return edit_messages(conversation, Edits(replacements)) if replacements else messages
+    return edit_messages(conversation, Edits(replacements)) if replacements else _as_list(messages)
 
 
-def redact_tool_results(messages: list[ChatMessage], policy: RedactionPolicy) -> list[ChatMessage]:
+def redact_tool_results(messages: Messages, policy: RedactionPolicy) -> list[ChatMessage]:
     """Return the messages with the answered results of the named tools replaced.
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
     off or nothing is redacted; otherwise a new list, which shares the other messages.
     """
     if not policy.redacts:
-        return messages
+        return _as_list(messages)
     conversation = read_messages(messages)
     replacements = replacements_of(decide_redactions(conversation, policy).decisions)
-    return edit_messages(conversation, Edits(replacements)) if replacements else messages
+    return edit_messages(conversation, Edits(replacements)) if replacements else _as_list(messages)
 
 
-def reduce_history(messages: list[ChatMessage], options: ReductionOptions) -> ReductionResult:
+def reduce_history(messages: Messages, options: ReductionOptions) -> ReductionResult:
     """Bring a conversation within its budget (see `plan_reduction` for the stages).
 
     No message is mutated; unchanged messages are shared. The very same list comes back if nothing
@@ -98,7 +108,7 @@ def reduce_history(messages: list[ChatMessage], options: ReductionOptions) -> Re
     conversation = read_messages(messages)
     plan = plan_reduction(conversation, options)
     return ReductionResult(
-        messages=edit_messages(conversation, plan.edits) if plan.changes else messages,
+        messages=edit_messages(conversation, plan.edits) if plan.changes else _as_list(messages),
         reduced=plan.changes,
         dropped_count=len(plan.dropped),
         invariant_status=plan.invariant_status,

@@ -6,7 +6,7 @@ dataclass.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import orjson
 
@@ -17,7 +17,7 @@ It takes 175 to 260 ns where the tuple's own name takes 370 to 480, and 500 wher
 1,700. So a request of 1 MB that is met for the first time is read in a tenth less of the time.
 """
 
-ChatMessage = dict[str, object]
+ChatMessage = dict[str, Any]
 """A Chat Completions message, with whatever keys a client gives it."""
 
 

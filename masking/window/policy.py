@@ -97,6 +97,8 @@ class MaskPolicy:
 
     def __post_init__(self) -> None:
         parse_template(self.placeholder_template)
+        if not isinstance(self.window_turns, int) or isinstance(self.window_turns, bool):
+            raise ConfigError("expected a whole number", "window_turns")
         if not 0 <= self.placeholder_arguments_chars <= MAX_ARGUMENTS_CHARS:
             problem = f"must be from 0 to {MAX_ARGUMENTS_CHARS}"
             raise ConfigError(problem, "placeholder_arguments_chars")

@@ -53,6 +53,9 @@ def test_is_frozen() -> None:
         ({"placeholder_template": "{nope}"}, "placeholder_template"),
         ({"placeholder_template": " "}, "placeholder_template"),
         ({"error_words_max_chars": -1}, "error_words_max_chars"),
+        ({"window_turns": "3"}, "window_turns"),
+        ({"window_turns": 2.5}, "window_turns"),
+        ({"window_turns": True}, "window_turns"),
     ],
 )
 def test_a_bad_value_is_a_configuration_error(changes: dict[str, object], path: str) -> None:

@@ -2,11 +2,20 @@
 
 import copy
 import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
-from masking import ChatMessage, MaskPolicy, mask_old_tool_results
+from masking import (
+    ChatMessage,
+    MaskPolicy,
+    RedactionPolicy,
+    ReductionOptions,
+    mask_old_tool_results,
+    redact_tool_results,
+    reduce_history,
+)
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, result
 from tests.support.builders import turn as chat_turn
@@ -45,6 +54,24 @@ def test_otherwise_a_new_list_comes_back_and_no_message_is_mutated() -> None:
     masked = mask_old_tool_results(messages, SHORT)
     assert MESSAGES == messages
     assert [MESSAGES[0], result("a", "<a shell 600>"), *MESSAGES[2:]] == masked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given: mask_old_tool_results(given, SHORT),
+        lambda given: mask_old_tool_results(given, replace(SHORT, enabled=False)),
+        lambda given: redact_tool_results(given, RedactionPolicy()),
+        lambda given: reduce_history(given, ReductionOptions()).messages,
+    ],
+    ids=["masked", "off", "redaction off", "reduction off"],
+)
+def test_any_sequence_of_messages_will_do(
+    change: Callable[[Sequence[ChatMessage]], list[ChatMessage]],
+) -> None:
+    found = change((*MESSAGES,))
+    assert isinstance(found, list)
+    assert change(MESSAGES) == found
 
 
 @IN_EVERY_FORMAT

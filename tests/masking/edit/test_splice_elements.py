@@ -188,7 +188,7 @@ def edits(draw: st.DrawFn, messages: list[ChatMessage]) -> Edits:
     summary = draw(st.one_of(st.none(), texts)) if dropped else None
     at = draw(st.integers(0, before))
     strings = [
-        Replacement(("messages", place, "content"), message["content"], draw(texts))  # type: ignore[arg-type]
+        Replacement(("messages", place, "content"), message["content"], draw(texts))
         for place, message in enumerate(messages)
         if isinstance(message, dict) and isinstance(message.get("content"), str)
     ]
