@@ -257,3 +257,14 @@ def test_the_core_masks_where_there_is_no_mitmproxy(core: Path, tmp_path: Path) 
     assert "" == done.stderr
     expected = [str([False, True, False, False]), str(core / "masking" / "__init__.py")]
     assert expected == done.stdout.splitlines()
+
+
+def test_an_image_is_built_from_all_that_a_wheel_is_made_of() -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    kept = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    build = tomli.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [*wheel["packages"], *wheel["force-include"], "pyproject.toml", "README.md", "LICENSE"]
+    assert [] == [
+        one for one in needed if not any(one == k or one.startswith(f"{k}/") for k in kept)
+    ]
