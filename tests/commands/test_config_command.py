@@ -288,7 +288,7 @@ def test_without_a_file_of_ones_own_a_change_writes_that_of_init(capsys: Screen)
         (["add", "schema1.window_turns=4"], "not a list: `obsmask config set` sets it in 'schema1"),
         (["add", "prices={ read = 1 }"], "missing in 'observation_masking.prices[0].write'"),
         (["add", "hosts.unknown=x"], "unknown key (known: only, "),
-        (["set", "schema1.window_turns=9", "mode=of"], 'expected "on" or "observe" in \'obs'),
+        (["set", "schema1.window_turns=9", "mode=of"], 'expected "on", "observe" or "off" in'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -137,7 +137,9 @@ def test_ctrl_c_ends_a_command_and_its_processes_with_one_line() -> None:
     workers = eventually(lambda: find_children(started.pid))
     os.killpg(started.pid, signal.SIGINT)  # as a terminal does: all of them
     out, said = started.communicate()
-    assert (INTERRUPTED, "", "obsmask: interrupted") == (started.returncode, out, said.strip())
+    # On a slow machine there is progress before it.
+    lines = [line for line in said.splitlines() if line and "obsmask tune: " not in line]
+    assert (INTERRUPTED, "", ["obsmask: interrupted"]) == (started.returncode, out, lines)
     assert [] == [worker for worker in workers if Path(f"/proc/{worker}").exists()]
 
 

@@ -278,7 +278,11 @@ def as_python_starts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("as_python_starts")
-def test_the_process_is_as_before_when_the_addon_is_gone() -> None:
+def test_the_process_is_as_before_when_the_addon_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # That of this process may have been changed by another test, as commands do for good.
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
     with taddons.context() as context:
         before = read_process()
         undo = prepare_host(context.master.addons)
