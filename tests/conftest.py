@@ -12,7 +12,7 @@ from hypothesis import settings
 # deep one (`--hypothesis-profile=deep`) looks for new ones, and prints what reproduces a failure.
 # Neither has a clock, nor files of examples, which take long to write.
 settings.register_profile("quick", deadline=None, max_examples=30, derandomize=True)
-settings.register_profile("deep", deadline=None, max_examples=120, print_blob=True, database=None)
+settings.register_profile("deep", deadline=None, max_examples=100, print_blob=True, database=None)
 settings.load_profile("quick")
 
 # A shell starts what runs behind it (`pytest &`) with Ctrl-C ignored, and every process that a test
