@@ -133,12 +133,11 @@ class TransparentNetwork:
     scratch: a folder of the user's, over which the inner namespace has files of its own for a
         moment.
 
-    Raises OSError, and RuntimeError if the machine lacks something, or with what a program said.
+    Whoever makes one has asked `find_missing` before. Raises OSError, and RuntimeError with what a
+    program said.
     """
 
     def __init__(self, wanted: Wanted, bundle: Path, log: Path, scratch: Path) -> None:
-        if missing := find_missing():
-            raise RuntimeError(str(missing))
         self._log, authority = log, own_authority()
         self._held: list[subprocess.Popen[bytes]] = []
         self.port, transparent_port = find_free_port(), find_free_port()
