@@ -29,12 +29,14 @@ class Addon:
         self.folder = folder
         self._context = context
         self._addon: ObservationMasking = context.master.addons.get("observationmasking")
+        self._runs = False
 
     def start(self, config: str = CONFIG) -> None:
         path = self.folder / "config.toml"
         path.write_text(config)
         self._context.configure(self._addon, mask_config=str(path))
         self._addon.running()
+        self._runs = True
 
     def pass_on(
         self,
@@ -67,8 +69,10 @@ class Addon:
         return flow.request
 
     def stop(self) -> None:
-        """End the run: then all is written."""
-        self._addon.done()
+        """End the run, unless it has ended: then all is written."""
+        if self._runs:
+            self._runs = False
+            self._addon.done()
 
     def read_records(self) -> str:
         """Return the file with a record for each request, once the run has ended."""
@@ -81,4 +85,6 @@ def addon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Addon]:
     monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
     monkeypatch.chdir(tmp_path)
     with taddons.context(Proxyserver(), ObservationMasking()) as context:
-        yield Addon(context, tmp_path)
+        addon = Addon(context, tmp_path)
+        yield addon
+        addon.stop()  # else its last rows are written later, into the folder of another test
