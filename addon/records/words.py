@@ -417,14 +417,13 @@ def _render_part(name: str, saved: float, error: float, currency: Currency) -> s
 
 
 def list_answers(tally: Tally) -> Iterator[str]:
-    """Yield what the answers cost, which masking does not change: `answers another $0.19`."""
+    """Yield what the answers cost, masked or not: `answers cost $0.19 either way`."""
     bills = tally.bills
     if bills.answers and bills.answer_dollars:
         is_all = bills.answers == bills.dollars.requests
         some = "" if is_all else f" of {count_requests(bills.answers)}"
-        yield f"answers{some} {'about ' if bills.borrowed else ''}" + (
-            f"{render_dollars(bills.answer_dollars)} more, masked or not"
-        )
+        about = "about " if bills.borrowed else ""
+        yield f"answers{some} cost {about}{render_dollars(bills.answer_dollars)} either way"
 
 
 def render_observed(observed: Tally) -> str:

@@ -218,8 +218,8 @@ class Totals:
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
-    answer_dollars: what the answers cost, which is in no bill, masked or not; `priced_answers` is
-        of how many requests that is known.
+    answer_dollars: what the answers cost, which masking does not change and no bill holds;
+        `priced_answers` is of how many requests that is known.
     """
 
     window_turns: int = 0
