@@ -1,6 +1,7 @@
 """A client, the proxy and a server, all real: what arrives is what was meant to, byte for byte."""
 
 import contextlib
+import functools
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import (
     OFF,
     ON,
+    SECONDS,
     Answer,
     Live,
     Upstream,
@@ -38,6 +40,7 @@ from tests.live.harness import (
     stream,
 )
 from tests.provider.script import Reply
+from tests.support.places import ROOT
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
@@ -613,3 +616,21 @@ def test_the_totals_tell_failures_with_masking_on_and_off_apart(
         in live.proxy.log
     )
     assert "passed through: 1 no messages" in live.proxy.log
+
+
+def test_a_user_switches_it_off_and_on_at_a_running_proxy(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """By the command of the documentation, which edits the file that the proxy watches."""
+
+    def set_mode(mode: str) -> None:
+        file = str(tmp_path / "config.toml")
+        command = [sys.executable, "-m", "addon.commands.main", "config", "set", "--config", file]
+        subprocess.run([*command, f"mode={mode}"], check=True, timeout=SECONDS, cwd=ROOT)
+
+    with running_addon(tmp_path, upstream) as live:
+        left = [live.send(CHAT, BODY).body]
+        for mode in ("off", "on"):
+            live.reconfigure(functools.partial(set_mode, mode))
+            left.append(live.send(CHAT, BODY).body)
+    assert left == [masked(BODY), BODY, masked(BODY)]
