@@ -131,16 +131,16 @@ def plan(
         names = (PurePosixPath(word).name for word in command if "=" not in word)
         if next((name for name in names if name != "env"), None) not in _SHELLS:
             return None
-    planner = _Planner(tuple(command), started, environment, places, address)
-    return planner.plan(find_problem(address, health))
+    planner = _Planner(tuple(command), started, environment, places, address, health)
+    return planner.plan()
 
 
 def plan_shell(
     environment: Mapping[str, str], places: Places, address: Address, health: Health | None
 ) -> Plan:
     """Return the plan for claude-code that is started by hand, in a shell: variables alone."""
-    planner = _Planner((), None, environment, places, address)
-    return planner.plan(find_problem(address, health))
+    planner = _Planner((), None, environment, places, address, health)
+    return planner.plan()
 
 
 def find_problem(address: Address, health: Health | None) -> str | None:
@@ -227,6 +227,7 @@ class _Planner:
         environment: Mapping[str, str],
         places: Places,
         address: Address,
+        health: Health | None,
     ) -> None:
         self._command, self._started = command, started
         before_it = command[: started.place] if started else command
@@ -234,6 +235,8 @@ class _Planner:
         self._assigned = {name: text for name, _, text in assigned}  # as `env` takes them
         self._environment = {**environment, **self._assigned}
         self._places, self._address = places, address
+        self._problem = find_problem(address, health)
+        self._changes_bound = health is not None and health.changes_bound
         behind_it = command[started.place + 1 :] if started else ()
         self._arguments = (
             behind_it[: behind_it.index("--")] if "--" in behind_it else behind_it
@@ -241,11 +244,11 @@ class _Planner:
         self._problems: list[str] = []
         self._settings = list(self._read_settings())
 
-    def plan(self, problem: str | None) -> Plan:
-        """Return the plan: to change nothing if there is a `problem` with the proxy."""
+    def plan(self) -> Plan:
+        """Return the plan: to change nothing if there is a problem with the proxy."""
         plan = self._plan()
-        if problem and (plan.variables or plan.command != self._command):
-            plan = self._leave(problem, is_hindrance=True)
+        if self._problem and (plan.variables or plan.command != self._command):
+            plan = self._leave(self._problem, is_hindrance=True)
         line = "; ".join([plan.line, *self._problems])
         return Plan(plan.command, plan.variables, printable(line), printable(plan.hindrance))
 
@@ -263,7 +266,9 @@ class _Planner:
                 # Its value may contain a password.
                 return self._leave(f"{BASE_URL}, from {found.where}, is no plain http(s) URL")
         named, sent = self._find_model() or ("", None)
-        if find_messages_binding(sent) == "refuses":  # on every account, so nothing is to be tried
+        # Every account is refused an edit there, so none is tried. What `--shorten` and
+        # `--provider-clearing` do is no edit of what the model has seen.
+        if find_messages_binding(sent) == "refuses" and not self._changes_bound:
             called = sent if named == sent else f"{sent} ({named})"
             return self._leave(
                 f"{called} binds its reasoning to what precedes it", is_hindrance=True

@@ -43,6 +43,7 @@ class Health(BaseModel):
     run: the name of the proxy's run, as in its records.
     state: the line of its log that says what is on.
     base_urls: whether its port takes requests to `base_urls.behind`.
+    changes_bound: as in `masking.config.Settings`.
     records: the record file; None if there is no place for one.
     lost_records: how many could not be written there, as on a full disk.
     summary: the totals of the run so far, in a line, with those records.
@@ -59,6 +60,7 @@ class Health(BaseModel):
     state: str
     is_masking: bool
     base_urls: bool = False
+    changes_bound: bool = False
     config: str
     records: str | None
     lost_records: int = 0
@@ -181,6 +183,7 @@ class HealthEndpoint:
             "state": render_start(config),
             "is_masking": settings.any_changes,
             "base_urls": True,
+            "changes_bound": settings.changes_bound,
             "config": str(config.path),
             "records": recorder.path,
             "lost_records": recorder.lost,

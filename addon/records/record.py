@@ -2,7 +2,7 @@
 
 A record is a line of the file of records, and what the log, `obsmask status`, the page and
 Prometheus are fed with. It never has content. The meanings are also the documentation
-(`docs/records.md`, by `python -m tests.make_docs`).
+(`docs/reference.md`, by `python -m tests.make_docs`).
 
 A new field has its line here, and one in `build.py`, which every engine's requests pass.
 """
@@ -151,7 +151,7 @@ class RequestRecord(BaseModel):
         Literal["on", "observed", "off"],
         means(
             "Whether any strategy is on. If `observed`, the request left as the agent wrote it, "
-            "and all that is after masking is reckoned."
+            "and all figures after masking are estimates."
         ),
     ]
     group: Annotated[
@@ -266,7 +266,7 @@ class RequestRecord(BaseModel):
     ] = None
     shortened: Annotated[
         Count | None,
-        means("Tool results that were sent shortened, be they masked by now or not."),
+        means("Tool results that were sent shortened, whether or not they are masked by now."),
     ] = None
     long_kept: Annotated[
         Mapping[str, Count] | None,

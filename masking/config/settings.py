@@ -1,7 +1,7 @@
 """The settings: every key of a configuration file, its type, its default, and what it does.
 
-This is the only place that describes a key: `config.toml`, the tables of `docs/settings.md` and the
-help of the options of `obsmask` are written from these fields (`python -m tests.make_docs`).
+This is the only place that describes a key: `config.toml`, the tables of `docs/reference.md` and
+the help of the options of `obsmask` are written from these fields (`python -m tests.make_docs`).
 
 The classes are the tables of the file. Those of the strategies become the policies of the Python
 API, whose own defaults are those of the original specification. A value that cannot be right raises
@@ -436,7 +436,7 @@ class McpTable(McpSettings):
     tail_chars: StrictInt = Field(default=2_000, description="What is left of their end.")
     endpoints: tuple[str, ...] = Field(
         default=(),
-        description="`host/path` (`*` matches anything) of MCP servers. Others are recognised by "
+        description="`host/path` (`*` matches anything) of MCP servers. Others are recognized by "
         "what their clients send.",
     )
 
@@ -823,6 +823,18 @@ class Settings(Tables):
     def changes(self) -> bool:
         """Whether a request can be changed at all: a strategy is on, and not only observed."""
         return self.strategies.can_change and self.mode == "on"
+
+    @property
+    def changes_bound(self) -> bool:
+        """Whether any request is changed even where the model refuses edits before its reasoning.
+
+        Results are shortened before the model sees them, or the provider clears them itself.
+        """
+        return any(
+            (one.strategies.arrival.enabled and one.strategies.shortens)
+            or (one.strategies.schema1.masks and one.schema1.provider_clearing)
+            for one in self.with_rules
+        )
 
     @property
     def observes(self) -> bool:

@@ -281,6 +281,19 @@ HEALTH = Health(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("changes_bound", [False, True])
+def test_a_model_that_binds_is_led_through_a_proxy_that_changes_it_all_the_same(
+    changes_bound: bool, tmp_path: Path
+) -> None:
+    """By `--shorten` and `--provider-clearing`."""
+    health = HEALTH.model_copy(update={"base_urls": True, "changes_bound": changes_bound})
+    places, address = write({}, tmp_path), Address("127.0.0.1", 8080)
+    found = plan(("claude", "--model", "fable"), {}, places, address, health)
+    assert found is not None
+    assert (SET if changes_bound else {}) == found.variables
+    assert bool(found.hindrance) is not changes_bound
+
+
 @pytest.mark.parametrize(
     ("host", "health", "problem"),
     [

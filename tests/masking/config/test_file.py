@@ -412,6 +412,24 @@ def test_settings_have_a_digest_whose_placeholders_say_how_to_read_back() -> Non
     assert kept.digest == elsewhere.digest != Settings().digest
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", False),
+        ("arrival.enabled = true", True),
+        ("schema1.provider_clearing = true", True),
+        ("rules = [{ arrival = { enabled = true } }]", True),
+        ("schema1.enabled = false\narrival.enabled = true", False),
+        ("schema1 = { window_turns = 0, provider_clearing = true }", False),
+        ('mode = "off"\narrival.enabled = true\nschema1.provider_clearing = true', False),
+    ],
+)
+def test_what_changes_requests_whose_reasoning_is_bound(lines: str, expected: bool) -> None:
+    settings = parse("", lines)
+    assert settings is not None
+    assert expected is settings.changes_bound
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().mode = "observe"  # type: ignore[misc]
