@@ -70,6 +70,14 @@ class FoundConfig(NamedTuple):
     path: Path
     place: Place
 
+    @property
+    def awaited(self) -> Path | None:
+        """The user's own file, where there is none yet: once written it comes before this one."""
+        try:
+            return user_config() if self.place == "shipped" else None
+        except (OSError, RuntimeError):
+            return None
+
 
 def find_config(option: str, *, script: Path | None = None) -> Path:
     """Return the path that `locate_config` finds."""
@@ -207,14 +215,20 @@ class ConfigFile:
 
     Overrides (`schema1.window_turns=4`) come before the file, the environment before both. The
     price list that is stored at the start holds until the end. `adapt` makes of the settings what
-    the engine can do. Raises ConfigError, with the file's name, if the file cannot be read or used,
-    and OverrideError for an override.
+    the engine can do. A file that is `awaited` takes this one's place once it exists, so that a
+    user's first `obsmask config set` reaches a proxy that runs already. Raises ConfigError, with
+    the file's name, if the file cannot be read or used, and OverrideError for an override.
     """
 
     def __init__(
-        self, path: Path, overrides: Sequence[str] = (), adapt: Adapt | None = None
+        self,
+        path: Path,
+        overrides: Sequence[str] = (),
+        adapt: Adapt | None = None,
+        awaited: Path | None = None,
     ) -> None:
         self.path = path
+        self._awaited = awaited
         self._adapt = adapt
         self._overrides = tuple(overrides)
         self._price_list, passed_over = find_stored()
@@ -242,6 +256,8 @@ class ConfigFile:
         So a file that is half written is not taken up. After a mistake the settings stay as they
         were. None if there is nothing new.
         """
+        if self._awaited is not None and read_state(self._awaited) is not None:
+            self.path, self._awaited = self._awaited, None
         state, before = read_state(self.path), self._seen
         self._seen = state
         return self._take_up(state) if before == state != self._taken else None

@@ -15,7 +15,7 @@ from mitmproxy.options import Options
 
 from addon.config import (
     ConfigFile,
-    find_config,
+    locate_config,
     render_no_page,
     render_recall,
     render_start,
@@ -86,8 +86,8 @@ class ObservationMasking:
                 raise ConfigError(*mistake)
             engine.run = engine.run._replace(tag=one_line(ctx.options.mask_tag) or None)
             if engine.config is None or {"mask_config", "mask_set"} & updated:
-                path = find_config(ctx.options.mask_config, script=Path(__file__))
-                config = ConfigFile(path, ctx.options.mask_set)
+                found = locate_config(ctx.options.mask_config, script=Path(__file__))
+                config = ConfigFile(found.path, ctx.options.mask_set, awaited=found.awaited)
                 if engine.config is None:
                     engine.start()
                 engine.use(config)

@@ -240,9 +240,10 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
     print(f"Written: {printable(str(path))}")
     for name, value, was_shipped, _ in changed:
         print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
-    # A proxy that found no file of the user's watches the shipped one.
-    if found.place == "shipped" or {value.name for value in changed} & AT_THE_NEXT_START:
+    if {value.name for value in changed} & AT_THE_NEXT_START:
         print("A running proxy uses this after its next start.")
+    elif found.place == "shipped":  # a proxy looks for the user's first file; they do not
+        print("A running obsmask ext-proc or LiteLLM uses this after its next start.")
 
 
 # How they edit a file: tomlkit edits its text, which keeps comments and layout. The result is not

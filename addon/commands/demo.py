@@ -460,7 +460,7 @@ def render_next_steps(demo: Demo, others: Sequence[str]) -> str:
     more += f"  {', '.join(others)}\n\n"
     if demo.engine == "envoy":
         return (
-            f"{more}Behind your own Envoy, in two terminals; docs/envoy.md says what to change:\n"
+            f"{more}Behind your own Envoy, in two terminals; docs/deployment.md has more:\n"
             f"  {_program('obsmask')} ext-proc\n"
             f"  {_program('envoy')} -c {shipped(CONFIG)}"
         )

@@ -60,7 +60,7 @@ def command(
 ) -> None:
     """Run as the external processor of an Envoy, until Ctrl-C.
 
-    Envoy's configuration is in docs/envoy.md.
+    Envoy's configuration is docs/envoy.yaml; docs/deployment.md explains it.
 
     Requires: pip install 'observation-masking[envoy]'
     """

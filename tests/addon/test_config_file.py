@@ -21,9 +21,11 @@ from addon.config import (
     ConfigFile,
     ConfigWatch,
     find_config,
+    locate_config,
     render_change,
     render_recall,
     render_start,
+    user_config,
 )
 from addon.config_commands import Advice
 from addon.places import FileState, read_regular, shipped
@@ -318,6 +320,33 @@ def test_an_edit_is_taken_up_once_it_has_stood_still(config: Path) -> None:
     assert [None, True] == [file.look(), file.settings.policy.enabled]
     assert [Change(("schema1.enabled",)), None] == [file.look(), file.look()]
     assert not file.settings.policy.enabled
+
+
+def test_the_first_file_of_the_users_own_takes_the_shipped_ones_place(config: Path) -> None:
+    found = locate_config("")
+    assert (shipped("config.toml"), user_config()) == (found.path, found.awaited)
+    file = ConfigFile(found.path, awaited=found.awaited)
+    assert look_twice(file) is None
+    user_config().parent.mkdir(parents=True, exist_ok=True)
+    user_config().write_bytes(OFF)
+    assert look_twice(file)
+    assert (user_config(), False) == (file.path, file.settings.policy.enabled)
+    user_config().write_bytes(ON)
+    assert look_twice(file)
+    assert file.settings.policy.enabled
+
+
+@pytest.mark.parametrize("place", ["option", "environment", "user"])
+def test_a_file_that_is_named_or_ones_own_keeps_its_place(
+    place: str, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place == "environment":
+        monkeypatch.setenv("OBSMASK_CONFIG", str(config))
+    elif place == "user":
+        user_config().parent.mkdir(parents=True, exist_ok=True)
+        user_config().write_bytes(ON)
+    found = locate_config(str(config) if place == "option" else "")
+    assert (place, None) == (found.place, found.awaited)
 
 
 def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:
