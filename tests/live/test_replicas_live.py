@@ -144,6 +144,13 @@ def test_what_names_the_same_conversation_comes_to_one_replica(
     assert 3 == len(set.union(*runs))
 
 
+def test_a_base_url_of_the_balancer_is_refused_and_leads_into_no_circle(haproxy: HAProxy) -> None:
+    haproxy.await_states(["UP"] * 3)
+    assert 400 == httpx.get(f"{haproxy.url}/to/https/api.example.com/v1").status_code
+    with httpx.Client(proxy=haproxy.url) as client:
+        assert 200 == client.get("http://obsmask.test/health").status_code
+
+
 def test_tunnels_with_the_same_credential_for_the_proxy_come_to_one_replica(
     replicas: list[Live], haproxy: HAProxy, upstream: Upstream
 ) -> None:
