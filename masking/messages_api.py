@@ -72,7 +72,7 @@ def mask_old_tool_results(
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
     off or nothing is masked; otherwise a new list, which shares the unmasked messages. Without
-    prices masking is free, and the window slides at every turn. Source: Schéma 1, tech spec.
+    prices masking is free, and the window slides at every turn. Source: the design document.
     """
     if not policy.masks:
         return _as_list(messages)

@@ -1,7 +1,7 @@
 """The strategies beside each other on the same recordings: `python -m tests.benchmarks.strategies`.
 
-Prints the table of docs/strategies.md. `obsmask replay --set redaction.enabled=true` and the like
-price one's own recordings under one of them.
+Prints a table of docs/measured/savings.md. `obsmask replay --set reduction.enabled=true` and the
+like price your own recordings under one of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -127,7 +127,7 @@ class Words:
         }
 
     def _spell_arguments(self, arguments: object) -> str:
-        """Return a call's arguments on one short line, as docs/settings.md has it."""
+        """Return a call's arguments on one short line, as docs/reference.md has it."""
         most = self._arguments_chars
         if arguments is None:
             return "{}"

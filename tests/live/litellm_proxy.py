@@ -64,9 +64,10 @@ class LiteLLM:
 
 
 def read_documented(kind: str) -> str:
-    """Return the first block of a kind in the page that says how to use it."""
-    page = (ROOT / "docs" / "litellm.md").read_text(encoding="utf-8")
-    found = re.search(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    """Return the first block of a kind in the section that says how to use it."""
+    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    section = page.partition("\n## LiteLLM\n")[2]
+    found = re.search(rf"^```{kind}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
 

@@ -101,6 +101,6 @@ def test_the_page_of_the_documentation_is_what_its_commands_print(
         assert 0 == main(["status", "--replayed", "--since", "2026-11-16", "--records", str(path)])
     time.tzset()
     shown = capsys.readouterr().out.replace(str(path), "/tmp/played.jsonl")
-    page = (ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     expected = page.partition("```\nReplayed requests since")[2].partition("```")[0]
     assert f"Replayed requests since{expected}".split() == shown.split()

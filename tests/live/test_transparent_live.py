@@ -227,7 +227,7 @@ END
 def test_each_way_out_leads_through_the_addon_or_is_counted_or_refused(
     world: World, home: Path
 ) -> None:
-    """The table of docs/transparent.md."""
+    """The table "What goes where" of docs/deployment.md."""
     (world.files / "there").write_text("there")
     done = world.run(home, "sh", "-c", WAYS, options=("--loopback", f"{LOOP}"))
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines())

@@ -169,7 +169,7 @@ def test_a_made_up_text_costs_what_its_patterns_cost_one_by_one(kind: str) -> No
 
 
 def test_pages_and_sources_cost_what_their_patterns_cost_one_by_one() -> None:
-    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("masking/**/*.py"), *ROOT.glob("addon/**/*.js")]
+    pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("masking/**/*.py"), *ROOT.glob("addon/**/*.js")]
     texts = [page.read_text(encoding="utf-8") for page in pages]
     assert len(texts) > 50
     assert [*map(count_one_by_one, texts)] == [*map(compute_cost, texts)]

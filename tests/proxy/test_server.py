@@ -36,7 +36,7 @@ def test_a_proxy_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 WRITTEN = [
-    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs").rglob("*.md"),
     *ROOT.glob("*.md"),
     CONFIG,
     *(path for path in (ROOT / "addon").rglob("*.py") if "studio" not in path.parts),

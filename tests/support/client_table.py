@@ -69,7 +69,7 @@ _OUTCOMES = {
     "run": _Words("Masked [under `obsmask run`]({})", "yes, [under `obsmask run`]({})"),
     "fallback": _Words("Masked, as it [falls back to HTTP]({})", "yes, [over HTTP]({})"),
     "base url": _Words("Masked [by a base URL]({})", "yes, [by a base URL]({})"),
-    "passes": _Words("[Passes]({})", "[no]({})"),
+    "passes": _Words("[Not masked]({})", "[no]({})"),
     "text": _Words("[Nothing to mask]({})", "[no]({})"),
 }
 
@@ -130,7 +130,7 @@ def list_readme_clients(_: str) -> Iterator[str]:
     """Yield the README's table, of the clients that are used most."""
     data = read_clients()
     by_label = {each.label: each for each in data.clients}
-    yield "| client | speaks | and is masked |"
+    yield "| client | speaks | masked |"
     yield "|---|---|---|"
     for row in data.readme:
         clients = [by_label[label] for label in row.clients]
@@ -139,7 +139,7 @@ def list_readme_clients(_: str) -> Iterator[str]:
 
 def _join_formats(clients: Sequence[Client]) -> str:
     if clients[0].outcome == "text":
-        return "tool output as text of the user's"
+        return "tool output as plain user text"
     formats = dict.fromkeys(name for client in clients for name in client.speaks)
     if len(formats) > _MOST_NAMED:
         return "what their model's provider speaks"

@@ -9,10 +9,11 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def find_pages(root: Path) -> list[Path]:
-    """Return the README and its neighbours, then the pages under `docs/` and `packaging/`."""
-    neighbours = sorted(set(root.glob("*.md")) - {root / "README.md"})
-    others = (*sorted((root / "docs").glob("*.md")), *sorted(root.glob("packaging/*/*.md")))
-    return [root / "README.md", *neighbours, *others]
+    """Return the README and its neighbors, then the pages under `docs/` and `packaging/`."""
+    neighbors = sorted(set(root.glob("*.md")) - {root / "README.md"})
+    places = ("docs/*.md", "docs/measured/*.md", "packaging/*/*.md")
+    others = (page for place in places for page in sorted(root.glob(place)))
+    return [root / "README.md", *neighbors, *others]
 
 
 def find_broken_links(page: Path) -> list[str]:
