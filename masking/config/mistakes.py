@@ -14,6 +14,8 @@ _LISTS = ("prices", "windows", "rules")
 
 _NAMES = tuple(list_keys(Tables))
 
+_MOST_MEANT = 2
+
 
 def explain(mistake: ErrorDetails, table: Mapping[str, Any], path: str) -> ConfigError:
     """Return the ConfigError for a mistake that pydantic found in the table at a path."""
@@ -58,7 +60,8 @@ def _describe_unknown(mistake: ErrorDetails) -> str:
         return f"it holds for the whole proxy (a rule can set: {', '.join(RULED)})"
     names = _known_keys(outer)
     close = _find_inside(outer, key) or difflib.get_close_matches(str(key), names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    meant = " or ".join(f"'{each}'" for each in close)
+    hint = f"did you mean {meant}?" if close else f"known: {', '.join(names)}"
     return f"unknown key ({hint})"
 
 
@@ -74,11 +77,11 @@ _PROBLEMS: Mapping[str, Callable[[ErrorDetails], str]] = {
 
 
 def _find_inside(outer: Sequence[str | int], key: str | int) -> list[str]:
-    """Return a key with its table if exactly one of the tables here has it; else nothing."""
+    """Return a key with each table here that has it; nothing if more than two have."""
     here = {0: [name for name in _NAMES if name not in _LISTS], 2: RULED_TABLES}
     tables = here.get(len(outer), []) if outer[:1] in ([], ["rules"]) else []
     found = [f"{name}.{key}" for name in tables if key in _known_keys([name])]
-    return found if len(found) == 1 else []
+    return found if len(found) <= _MOST_MEANT else []
 
 
 def _known_keys(path: Sequence[str | int]) -> list[str]:

@@ -297,6 +297,8 @@ MISTAKES = [
     Mistake(".schema2", "enabled = true", ".schema2", "did you mean 'schema1'?"),
     Mistake("", "enabled = true", ".enabled", "unknown key"),
     Mistake("", "window_turns = 4", ".window_turns", "did you mean 'schema1.window_turns'?"),
+    Mistake("", "keep_tools = ['todo']", ".keep_tools",
+            "did you mean 'schema1.keep_tools' or 'arrival.keep_tools'?"),
     Mistake("", "schema1 = true", ".schema1", "expected a table, got true or false"),
     Mistake("", "metrics = 'on'", ".metrics", "expected a table, got a text"),
     Mistake("", "hosts = []", ".hosts", "expected a table, got a list"),
