@@ -711,7 +711,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
     if tally.redacted:
         yield f"{tally.redacted} results redacted"
     if tally.rereads:
-        yield f"{tally.rereads} re-reads of masked results"
+        yield f"{tally.rereads} re-read{'' if tally.rereads == 1 else 's'} of masked results"
     if tally.arrival.rereads:
         yield f"{tally.arrival.rereads} re-reads of shortened results"
     if tally.arrival.quotes:
