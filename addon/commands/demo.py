@@ -60,6 +60,7 @@ Engine = Literal["proxy", "envoy"]
 class Demo(NamedTuple):
     """What is played: a recording, whose it is, and under which configuration.
 
+    shows: what is to be seen there.
     config: beside the recording; None for the shipped one.
     prices: what its vendor takes for a cached and a written token. The provider here is on no list.
     wanted: what the agent needs in order to be masked.
@@ -69,6 +70,7 @@ class Demo(NamedTuple):
 
     recording: str
     agent: str
+    shows: str
     config: str | None = None
     prices: tuple[float, float] = (0.5, 1.0)
     wanted: str | None = None
@@ -77,36 +79,60 @@ class Demo(NamedTuple):
 
 
 RECORDING = "mini-swe-agent-scratch.flow"
-_QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package")
+_QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package", "")
 
 _UNSIGNED = (
-    "claude-code signs what it sends to api.anthropic.com itself. It signs nothing for a base URL, "
-    "which obsmask run gives it."
+    "Claude Code signs its requests to api.anthropic.com, so they can't be changed. obsmask run "
+    "points it at a base URL on this machine, and then it signs nothing."
 )
 
 _OVER_HTTP = (
-    "codex speaks over a WebSocket. obsmask run sends it to HTTP where something can be masked."
+    "codex uses a WebSocket, where old results are not sent again. obsmask run has it fall back to "
+    "HTTP, where they can be masked."
 )
 
 SESSIONS: Mapping[str, Demo] = {
-    "schema1": Demo(RECORDING, "mini-swe-agent"),
-    "redaction": _QUESTIONS._replace(config="openai-questions.redaction.toml"),
-    "reduction": _QUESTIONS._replace(config="openai-questions.reduction.toml"),
-    "all": _QUESTIONS._replace(config="openai-questions.all.toml"),
+    "schema1": Demo(RECORDING, "mini-swe-agent", "a short session of mini-swe-agent"),
     "claude-code": Demo(
-        "clients/claude-code-long.flow.xz", "claude-code", None, (0.1, 1.25), _UNSIGNED, "claude"
+        "clients/claude-code-long.flow.xz",
+        "Claude Code",
+        "a long session of Claude Code",
+        None,
+        (0.1, 1.25),
+        _UNSIGNED,
+        "claude",
     ),
-    "codex": Demo("clients/codex-tour.flow.xz", "codex", None, (0.1, 1.0), _OVER_HTTP, "codex"),
-    "envoy": Demo(RECORDING, "mini-swe-agent", engine="envoy"),
+    "codex": Demo(
+        "clients/codex-tour.flow.xz",
+        "codex",
+        "a session of codex",
+        None,
+        (0.1, 1.0),
+        _OVER_HTTP,
+        "codex",
+    ),
+    "envoy": Demo(
+        RECORDING, "mini-swe-agent", "the short session, through an Envoy", engine="envoy"
+    ),
+    "redaction": _QUESTIONS._replace(
+        shows="redaction: results of named tools", config="openai-questions.redaction.toml"
+    ),
+    "reduction": _QUESTIONS._replace(
+        shows="reduction: a history kept under a size", config="openai-questions.reduction.toml"
+    ),
+    "all": _QUESTIONS._replace(
+        shows="redaction, masking, and reduction together", config="openai-questions.all.toml"
+    ),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration, or
 what masks one."""
 
+_DEFAULT = "schema1"
 _TEXT_WIDTH = 80
 
 
 @click.command("demo")
-@click.argument("strategy", type=click.Choice([*SESSIONS]), default="schema1")
+@click.argument("strategy", type=click.Choice([*SESSIONS]), default=_DEFAULT)
 @click.option("--all-rows", is_flag=True, help="Show every request, not only those around a move.")
 def command(strategy: str, all_rows: bool) -> None:
     """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent.
@@ -116,7 +142,7 @@ def command(strategy: str, all_rows: bool) -> None:
     run_demo(Console(), strategy, shows_all=all_rows)
 
 
-def run_demo(console: Console, strategy: str = "schema1", *, shows_all: bool = False) -> None:
+def run_demo(console: Console, strategy: str = _DEFAULT, *, shows_all: bool = False) -> None:
     """Play a session that shows a strategy, print what became of it, and the next steps.
 
     Raises RuntimeError if the proxy does not start, or if an answer does not arrive as it was
@@ -129,7 +155,7 @@ def run_demo(console: Console, strategy: str = "schema1", *, shows_all: bool = F
     replies = read_replies(folder / demo.recording)
     played = _play(demo, replies, source, console)
     console.print(f"[bold]{render_headline(played)}[/bold]\n", highlight=False)
-    opening = render_opening(demo.agent, len(replies), demo.engine)
+    opening = render_opening(demo, len(replies))
     console.print(opening, width=width, highlight=False)
     bars = _BLOCKS if console.encoding.startswith("utf") else _PLAIN
     console.print(render_table(played, bars, shows_all=shows_all))
@@ -137,11 +163,10 @@ def run_demo(console: Console, strategy: str = "schema1", *, shows_all: bool = F
         console.print(render_example(example), width=width, highlight=False)
     settings = parse_settings(source.read_bytes()) or Settings()
     console.print(render_explanation(strategy, settings), width=width, highlight=False)
-    console.print(render_summary(played, demo.prices), width=width, highlight=False)
+    console.print(render_summary(played, demo), width=width, highlight=False)
     if demo.wanted:
         console.print(f"{demo.wanted}\n", width=width, highlight=False, markup=False)
-    others = [each for each in SESSIONS if each != strategy]
-    console.print(render_next_steps(demo, others), soft_wrap=True, highlight=False)
+    console.print(render_next_steps(strategy), soft_wrap=True, highlight=False)
 
 
 class PlayedRequest(NamedTuple):
@@ -294,13 +319,13 @@ def render_headline(played: Sequence[PlayedRequest]) -> str:
     return f"Input {render_bill(bill, currency)}"
 
 
-def render_opening(agent: str, requests: int, engine: Engine) -> str:
+def render_opening(demo: Demo, requests: int) -> str:
     """Return what was played."""
-    way = "an Envoy" if engine == "envoy" else "the proxy"
+    way = "an Envoy" if demo.engine == "envoy" else "the proxy"
     return (
-        f"This is a recorded session of {agent}. Its {requests} requests were just sent again, "
-        f"through {way}, to a provider that gave the recorded answers. All of it ran on this "
-        "machine; nothing left it.\n"
+        f"The {requests} requests of a session recorded with {demo.agent} were just sent again, "
+        f"through {way}, to a mock provider that gave the recorded responses. Nothing left this "
+        "machine.\n"
     )
 
 
@@ -314,9 +339,9 @@ def render_table(
     replaced = [sum(each.record[name] for name in REPLACED) for each in played]
     shown = range(len(played)) if shows_all else choose_rows(replaced, without, with_it)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in ("\nrequest", "results\nreplaced", "bill so far,\nunmasked", "\nmasked"):
+    for name in ("\nrequest", "results\nmasked", "bill without\nmasking", "bill with\nmasking"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("\nmasked" + f" {bars[0]}  saved {bars[1]}", no_wrap=True)
+    table.add_column(f"\npaid so far {bars[0]}  saved {bars[1]}", no_wrap=True)
     most, before = max(*without, *with_it, 1e-9), -1
     for place in shown:
         if place > before + 1:
@@ -397,9 +422,8 @@ def render_example(example: Example) -> Group:
     if len(after) > _LONGEST_EXAMPLE:
         after = f"{after[:_LONGEST_EXAMPLE]} ..."
     text = (
-        f"The largest result was replaced from request {example.number} on. Instead of its "
-        f"{len(example.before):,} characters the model reads a placeholder, and can call the tool "
-        "again:\n"
+        f"From request {example.number} on, the largest result ({len(example.before):,} "
+        "characters) is masked. The model reads this instead, and can call the tool again:\n"
     )
     return Group(text, Padding(escape(after), (0, 0, 1, 4)))
 
@@ -417,47 +441,49 @@ def render_explanation(strategy: str, settings: Settings) -> str:
 
 
 BOUNDARY = (
-    "The boundary of what is masked moves only when that pays, because providers sell the "
-    "unchanged beginning of a prompt at a discount."
+    "Masking more breaks the provider's cache of the prompt, so the bill first rises a little. The "
+    "addon masks more only when that should pay off."
 )
 
 
 def _explain_window(settings: Settings) -> str:
     turns = settings.policy.window_turns
-    return (
-        f"The window keeps the results of the last {turns} tool turns; older ones may be replaced "
-        "by placeholders."
-    )
+    return f"The results of the last {turns} rounds of tool calls always stay."
 
 
 def _explain_redaction(settings: Settings) -> str:
     tools = ", ".join(settings.redaction.tool_names)
-    return f"Redaction replaces each result of {tools} as soon as the model has answered it."
+    return f"Redaction replaces each result of {tools} as soon as the model has replied to it."
 
 
 def _explain_reduction(settings: Settings) -> str:
     return (
         f"Reduction keeps a request under {settings.reduction.max_input_chars:,} characters: it "
-        "masks old results, then summarises old messages, then drops them. It is made for context "
-        "windows, and ignores the cache."
+        "masks old results, then summarizes old messages, then drops them. It is made for small "
+        "context windows, and ignores the cache."
     )
 
 
-def render_summary(played: Sequence[PlayedRequest], prices: tuple[float, float]) -> str:
+def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
     """Return what the addon took, and what the prices are."""
     ms = sum(each.record["hook_us"] for each in played) / 1000
+    read, write = demo.prices
     return (
-        f"{ms:.0f} ms spent in the addon for {len(played)} requests, every answer intact. The "
-        f"provider's cache is simulated: a cached token costs {prices[0]:g} of a plain one, a "
-        f"written one {prices[1]:g}, as for this model.\n"
+        f"The addon took {ms:.0f} ms for all {len(played)} requests, and every response arrived "
+        "intact. The cache is simulated at the prices of the session's model: a token read from it "
+        f"costs {read:g} of a plain one, a token written to it {write:g}.\n"
     )
 
 
-def render_next_steps(demo: Demo, others: Sequence[str]) -> str:
+def render_next_steps(strategy: str) -> str:
     """Return what else can be played, and how to put this in front of the user's own agent."""
-    program = f"{_program('obsmask')} demo"
-    more = f"Every request: {program} --all-rows\nOther sessions: {program} NAME\n"
-    more += f"  {', '.join(others)}\n\n"
+    demo, program = SESSIONS[strategy], f"{_program('obsmask')} demo"
+    named = "" if strategy == _DEFAULT else f" {strategy}"
+    more = f"Every request: {program}{named} --all-rows\nOther sessions: {program} NAME\n"
+    for name, other in SESSIONS.items():
+        if name != strategy:
+            more += f"  {name:12} {other.shows}\n"
+    more += "\n"
     if demo.engine == "envoy":
         return (
             f"{more}Behind your own Envoy, in two terminals; docs/deployment.md has more:\n"

@@ -51,7 +51,7 @@ def test_the_demo_shows_each_request_and_the_way_on(
     assert "mini-swe-agent" in shown
     assert "[bash: 9505 chars masked]" in shown
     assert BOUNDARY in " ".join(shown.split())
-    assert "every answer intact" in shown
+    assert "every response arrived intact" in " ".join(shown.split())
     assert shown.splitlines()[-1].endswith("obsmask run -- AGENT")
     assert "tokens" not in shown
     assert 80 >= max(map(len, shown.splitlines()))
@@ -196,5 +196,5 @@ def test_a_placeholder_is_shown_as_it_is(after: str, shown: str) -> None:
     with console.capture() as capture:
         console.print(render_example(Example(14, "x" * 9_505, after)), highlight=False)
     lines = [line.rstrip() for line in capture.get().splitlines()]
-    assert "characters the model reads" in " ".join(lines)
+    assert "characters) is masked. The model reads" in " ".join(lines)
     assert any(line.endswith(shown) for line in lines)

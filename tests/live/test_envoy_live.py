@@ -158,5 +158,5 @@ def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> 
     shown = " ".join(capsys.readouterr().out.split())
     expected = read_golden(shipped("recordings") / RECORDING)
     assert "sent again, through an Envoy, to a provider" in shown
-    assert "every answer intact" in shown
+    assert "every response arrived intact" in shown
     assert f"{expected[-1]['masked']} of {expected[-1]['tool_results']}" in shown
