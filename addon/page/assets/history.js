@@ -246,8 +246,8 @@ function showSum() {
   const observed = kind(true, "usd");
   const plans = main.filter((one) => one.is_plan);
   const apart = [
-    borrowed.length ? `${plural(borrowed.length, "session")} at the price of the model's maker ` +
-      `(${bill.sellers.join(", ")}), as the host's own is not known.` : "",
+    borrowed.length ? `${plural(borrowed.length, "session")} at the list price of the model's vendor ` +
+      `(${bill.sellers.join(", ")}), because the host's own isn't known.` : "",
     plans.length ? `A subscription pays for ${whole(plans.length)} of them; that is what the API would cost.` : "",
     main === priced && worth.length
       ? `Without a known price, and not in this: ${plural(worth.length, "session")}, ${tellBill(addUp(worth))}.` : "",

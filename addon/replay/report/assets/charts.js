@@ -42,7 +42,7 @@ function plot(node, spec, width, onPoint) {
     axes: [
       axis(spec.x || "Request", { size: 28, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
         values: (_, ticks) => (spec.ticks ? spec.ticks(ticks) : ticks.map(whole)) }),
-      axis(spec.unit, { size: 58, values: (_, ticks) => ticks.map(spec.axis) }),
+      axis(spec.unit, { size: fitLabels, values: (_, ticks) => ticks.map(spec.axis) }),
     ],
     series: [{}, ...spec.series],
     hooks: {
@@ -50,6 +50,12 @@ function plot(node, spec, width, onPoint) {
       setCursor: [({ cursor }) => cursor.idx != null && onPoint(cursor.idx)],
     },
   }, [requests, ...spec.values], node);
+}
+
+/* The width of the vertical axis: its longest label must not run into the unit. */
+function fitLabels(_, labels) {
+  const longest = Math.max(0, ...(labels || []).map((each) => each.length));
+  return Math.max(58, 22 + 7 * longest);
 }
 
 function chart(title, note, spec) {
