@@ -60,7 +60,7 @@ _NAMED = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Show which file is used and why, and every setting and its source."""
+    """Show which file is used and why, and every setting with its source."""
     if context.invoked_subcommand:
         if config or changes or as_json:
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")
@@ -135,10 +135,10 @@ _HEADER = """\
 
 @command.command("init")
 def init() -> None:
-    """Create a configuration file of your own.
+    """Create your own configuration file.
 
-    It has every setting, with what it means, commented out: nothing changes yet. An existing file
-    is left alone.
+    It lists and explains every setting, commented out, so nothing changes yet. An existing file is
+    left alone.
     """
     path = user_config()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def _make_own() -> bytes:
 def check(file: Path) -> None:
     """Check a configuration file.
 
-    Print what FILE changes; or print its first mistake, and exit with 1.
+    Print the settings that FILE changes; or print its first mistake, and exit with 1.
     """
     values = list_values(ConfigFile(file).data)
     changed = [value for value in values if value.value != value.shipped]
@@ -195,10 +195,10 @@ def check(file: Path) -> None:
 def set_values(config: str, changes: tuple[str, ...]) -> None:
     """Change settings in your configuration file.
 
-    For instance: obsmask config set schema1.window_turns=12
+    For example: obsmask config set schema1.window_turns=12
 
-    The rest of the file stays the same, comments included. Without a file of your own, one is
-    created as by `obsmask config init`. After a mistake the file is unchanged.
+    The rest of the file stays the same, comments included. If you have no file of your own, this
+    creates one, like `obsmask config init`. If there is a mistake, the file stays unchanged.
     """
     _edit(config, changes, adds=False)
 
@@ -209,7 +209,7 @@ def set_values(config: str, changes: tuple[str, ...]) -> None:
 def add_values(config: str, changes: tuple[str, ...]) -> None:
     """Add to lists in your configuration file.
 
-    For instance: obsmask config add hosts.uncached=llm.example.com
+    For example: obsmask config add hosts.uncached=llm.example.com
 
     Otherwise like `obsmask config set`.
     """

@@ -75,9 +75,9 @@ def _read_url(text: str) -> str:
 @click.option(
     "--as-it-is",
     is_flag=True,
-    help="Leave claude-code alone: omit ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
+    help="For Claude Code, don't set ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
 )
-@click.option("--unset", is_flag=True, help="Print the commands that undo it.")
+@click.option("--unset", is_flag=True, help="Print the commands that undo this.")
 @click.option(
     "--shell",
     type=click.Choice([*SHELLS]),
@@ -86,13 +86,13 @@ def _read_url(text: str) -> str:
     help="Shell syntax to print.",
 )
 def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
-    """Print the environment variables by which a client finds and trusts the proxy.
+    """Print the environment variables a client needs to use a running proxy.
 
     In the client's terminal: eval "$(obsmask env)"
 
-    To undo it: eval "$(obsmask env --unset)"
+    To undo that: eval "$(obsmask env --unset)"
 
-    Variables that it replaces are named on standard error.
+    Variables that this replaces are listed on standard error.
     """
     syntax = SHELLS[shell]
     if unset:

@@ -34,7 +34,7 @@ PORT = 9002
     default=PORT,
     show_default=True,
     metavar="N",
-    help="Port of the first process; the others take the next ones. 0: any free ports.",
+    help="Port of the first process; the others take the next ones. 0 picks any free ports.",
 )
 @click.option(
     "--workers",
@@ -42,7 +42,7 @@ PORT = 9002
     default=1,
     show_default=True,
     metavar="N",
-    help="Number of processes, each on a port of its own.",
+    help="Number of processes, each on its own port.",
 )
 @click.option(
     "--drain",
@@ -50,15 +50,15 @@ PORT = 9002
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="After SIGTERM, time for open exchanges to finish.",
+    help="Time for open exchanges to finish after SIGTERM.",
 )
-@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this service.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag this service in the records.")
 @observe_option
 @policy_options
 def command(
     host: str, port: int, workers: int, drain: int, tag: str, observe: bool, **given: object
 ) -> None:
-    """Run as the external processor of an Envoy, until Ctrl-C.
+    """Run as an Envoy external processor, until Ctrl-C.
 
     Envoy's configuration is docs/envoy.yaml; docs/deployment.md explains it.
 

@@ -45,7 +45,7 @@ _COST_ONLY: Mapping[CostOnly, str] = {
 }
 
 _ACCOUNTS: Mapping[Account, str] = {
-    "old": "made before 31 August 2026",
+    "old": "made before August 31, 2026",
     "new": "made since",
 }
 
@@ -139,7 +139,7 @@ def print_answer(
 ) -> None:
     """Print the answer; with `total` without its tables, if `interrupted` as a part of it."""
     logs = sum(len(each.logs) for each in found)
-    when = f" since {since.astimezone():%d %B %Y}".replace(" 0", " ") if since else ""
+    when = f" since {since.astimezone():%B %d, %Y}".replace(" 0", " ") if since else ""
     side = "Interrupted after " if interrupted else ""
     requests = pluralize(answer.total.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")

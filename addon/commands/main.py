@@ -15,23 +15,32 @@ from addon.proxy.host import print_any_character
 from addon.proxy.process import ProxyProcess, open_log
 
 _COMMANDS = {
-    "run": "Run an agent behind a proxy of its own.",
+    "run": "Run an agent behind its own proxy.",
     "demo": "Play a recorded session through the proxy, offline.",
-    "env": 'Print a client\'s environment variables: eval "$(obsmask env)".',
+    "env": "Print the environment variables a client needs to use a running proxy.",
     "doctor": "Check the setup and suggest fixes.",
-    "config": "Show, create, edit or check the configuration.",
+    "config": "Show, create, edit, or check the configuration.",
     "proxy": "Run the proxy in the foreground.",
-    "ext-proc": "Run as the external processor of an Envoy.",
-    "page": "Open the live page of a running proxy.",
-    "replay": "Say what your sessions cost, and would have cost with masking.",
+    "ext-proc": "Run as an Envoy external processor.",
+    "page": "Open the live page, or the history of all sessions.",
+    "replay": "Show what your past sessions cost, and what they would have cost with masking.",
     "tune": "Find the best settings for your sessions.",
     "status": "Show what masking saved.",
-    "recall": "Print a tool result that was masked.",
+    "recall": "Print a masked tool result.",
     "mcp": "Serve masked tool results to an agent over MCP.",
-    "prices": "Show the prices of a model, and where they come from.",
-    "scrub": "Replace all prose and secrets in a recording.",
+    "prices": "Show a model's prices and their source.",
+    "scrub": "Anonymize a recording: replace all prose and secrets.",
 }
-"""The commands in the order of the help. Each is `command` in the module of its name."""
+"""The commands in the order of the reference. Each is `command` in the module of its name."""
+
+_GROUPS = {
+    "Start": ("run", "demo", "replay"),
+    "See": ("status", "page", "recall"),
+    "Set up": ("config", "doctor", "env", "prices", "tune"),
+    "Serve": ("proxy", "ext-proc", "mcp"),
+    "Other": ("scrub",),
+}
+"""The commands in the order of the help, by heading."""
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C has ended."""
@@ -65,8 +74,10 @@ class _Commands(click.Group):
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))  # the same column under every heading
+        for heading, names in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), _COMMANDS[name]) for name in names])
 
 
 @contextlib.contextmanager
@@ -96,7 +107,12 @@ def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="observation-masking", message="%(version)s")
 def obsmask() -> None:
-    """Observation masking for coding agents: run it, and see what it saves."""
+    """Cut the input cost of coding agents by replacing old tool results with short placeholders.
+
+    For example: obsmask run -- claude
+
+    Documentation: README.md and the docs folder of the source.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,9 +12,9 @@ from addon.commands.recall import folder_option, open_folder
 @folder_option
 @config_options
 def command(folder: Path | None, config: str, changes: tuple[str, ...]) -> None:
-    """Serve masked tool results to an agent: an MCP server over stdio with one tool, `recall`.
+    """Serve masked tool results to an agent over MCP (stdio), with one tool, `recall`.
 
-    The agent starts it, by its own configuration.
+    The agent starts this itself, from its own configuration.
 
     Requires: pip install 'observation-masking[mcp]'
     """

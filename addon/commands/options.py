@@ -45,7 +45,7 @@ of them stands for the logs where agents keep them."""
 observe_option = click.option(
     "--observe",
     is_flag=True,
-    help="Dry run: forward requests unchanged, report what masking would save.",
+    help="Dry run: forward requests unchanged, and report what masking would save.",
 )
 
 OBSERVE = 'mode="observe"'
@@ -54,8 +54,8 @@ OBSERVE = 'mode="observe"'
 provider_clearing_option = click.option(
     "--provider-clearing",
     is_flag=True,
-    help="Where the model binds its reasoning to older tool results, have the provider clear them "
-    "(Anthropic's context editing, a beta).",
+    help="For models that reject changed tool results: have Anthropic clear old ones itself "
+    "(context editing, a beta).",
 )
 
 PROVIDER_CLEARING = "schema1.provider_clearing=true"
@@ -63,8 +63,7 @@ PROVIDER_CLEARING = "schema1.provider_clearing=true"
 shorten_option = click.option(
     "--shorten",
     is_flag=True,
-    help="Also shorten long output of tools to its head and tail, the first time it is sent and "
-    "ever after.",
+    help="Also cut long tool output down to its beginning and end, from the first time it is sent.",
 )
 
 SHORTEN = "arrival.enabled=true"
@@ -76,7 +75,8 @@ config_option = click.option(
     "--config",
     default="",
     metavar="FILE",
-    help="The configuration file; default: $OBSMASK_CONFIG, else your own, else the shipped one.",
+    help="Configuration file. Default: $OBSMASK_CONFIG, else your own (obsmask config shows "
+    "where), else the built-in one.",
 )
 
 
@@ -87,7 +87,7 @@ def config_options(command: _Function) -> _Function:
         "changes",
         multiple=True,
         metavar="TABLE.KEY=VALUE",
-        help="Change a setting, as mcp.enabled=true; may be given several times.",
+        help="Override a setting, for example mcp.enabled=true. Can be repeated.",
     )
     return config_option(changes(command))
 
@@ -350,20 +350,20 @@ def _read_prices(text: str) -> CachePricing:
 
 
 _REPLAY = (
-    click.option("--model", metavar="NAME", help="Price all requests as this model's."),
+    click.option("--model", metavar="NAME", help="Price all requests at this model's prices."),
     click.option(
         "--prices",
         type=_read_prices,
         multiple=True,
         metavar="READ,WRITE",
-        help="Prices of a token that is read from the cache and of one that is written to it, "
-        "relative to an uncached one; may be given several times.",
+        help="Prices of a token read from the cache and a token written to it, relative to an "
+        "uncached one. Can be repeated.",
     ),
     click.option(
         "--cache-ttl",
         type=_read_seconds,
         metavar="SECONDS",
-        help="Simulate a cache that forgets a prompt SECONDS after its last use; default: never.",
+        help="Simulate a cache that forgets a prompt SECONDS after its last use. Default: never.",
     ),
     click.option(
         "--pause",
@@ -379,19 +379,19 @@ _LOGS = (
         "--since",
         type=_read_since,
         metavar="DAY",
-        help="Of agents' logs, count the requests since then: today, yesterday, 7d, 2026-11-01; "
-        "default: 30d without a PATH, else all.",
+        help="In agents' logs, count only requests since DAY: today, yesterday, 7d, 2026-11-01. "
+        "Default: 30d without a PATH, else all.",
     ),
     click.option(
         "--project",
         metavar="NAME",
-        help="Of agents' logs, only sessions in a folder of this name.",
+        help="In agents' logs, count only sessions in a folder with this name.",
     ),
     click.option(
         "--account",
         type=click.Choice(("old", "new")),
-        help="Whether your Anthropic account was made before 31 August 2026 (old): it decides what "
-        "can be masked with the newest models; default: what the proxy has found out.",
+        help="Whether your Anthropic account was created before August 31, 2026 (old): this "
+        "decides what can be masked with the newest models. Default: what the proxy has found out.",
     ),
 )
 
@@ -400,7 +400,7 @@ _WORK = (
         "--processes",
         type=whole_number(1),
         metavar="N",
-        help="Processes to use; default: one per core.",
+        help="Number of processes. Default: one per core.",
     ),
     click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster."),
 )

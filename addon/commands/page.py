@@ -31,17 +31,21 @@ _PATIENCE = 2.0
 @click.option(
     "--proxy",
     metavar="ADDRESS",
-    help="Show the live page of this proxy; default: of the one that runs.",
+    help="Show the live page of this proxy. Default: the one that is running.",
 )
-@click.option("--print", "is_printed", is_flag=True, help="Only print the address.")
+@click.option("--print", "is_printed", is_flag=True, help="Only print the URL.")
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=0, help="Serve at this port where none runs."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    metavar="N",
+    help="If no proxy is running, serve the history on this port. Default: any free port.",
 )
 def command(proxy: str | None, is_printed: bool, port: int) -> None:
-    """Open the page in your browser, and print its address.
+    """Open the page in your browser, and print its URL.
 
-    It shows what is masked, and what that saves, while agents work, and every session before. Where
-    a proxy runs, it is that proxy's. Where none does, this command serves the history itself until
+    It shows what is masked and what that saves while agents work, and all earlier sessions. If a
+    proxy is running, this is its page. If not, this command serves the history itself, until
     Ctrl-C.
     """
     url = find_page(_read_address(proxy)) if proxy else _find_running_page(os.environ)

@@ -30,9 +30,9 @@ _WHEN_IN_USE = "A running proxy uses it after a restart."
     "--update",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Use a newer price list: ours, or the one of genai-prices.",
+    help="Use a newer price list: ours, or that of genai-prices.",
 )
-@click.option("--reset", is_flag=True, help="Use the shipped list again.")
+@click.option("--reset", is_flag=True, help="Go back to the built-in list.")
 def command(
     host: str | None,
     model: str | None,
@@ -41,9 +41,9 @@ def command(
     update: Path | None,
     reset: bool,
 ) -> None:
-    """Show the price list, or the prices of a HOST and a MODEL, and where they come from.
+    """Show the price list, or a MODEL's prices at a HOST and their source.
 
-    HOST is the name of a host or a base URL, MODEL as in a request.
+    HOST is a host name or a base URL; MODEL is the model's name as in a request.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")

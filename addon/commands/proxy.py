@@ -29,16 +29,16 @@ _ELSEWHERE = ("--listen", "--mode", "-m", "-p")
     default=8080,
     show_default=True,
     metavar="N",
-    help="Port to listen on, at 127.0.0.1; 0 for any free one.",
+    help="Port to listen on, at 127.0.0.1. 0 picks any free port.",
 )
-@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this proxy.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag this proxy in the records.")
 @observe_option
 @policy_options
 @click.argument("options", nargs=-1, metavar="[-- MITMDUMP'S OPTIONS]")
 def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **given: object) -> None:
     """Run the proxy in the foreground, until Ctrl-C.
 
-    The proxy is mitmdump, which gets the options after --, as in: obsmask proxy -- -w out.flow
+    The proxy is mitmdump. It gets the options after --, for example: obsmask proxy -- -w out.flow
     """
     chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
     if not any(option.startswith(_ELSEWHERE) for option in options):

@@ -15,8 +15,8 @@ folder_option = click.option(
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     envvar=FOLDER_VARIABLE,
-    help=f"Where masked results are kept; default: ${FOLDER_VARIABLE}, which run sets, else as "
-    "configured.",
+    help=f"Where masked results are kept. Default: ${FOLDER_VARIABLE} (set by obsmask run), else "
+    "as configured.",
 )
 
 _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
@@ -24,15 +24,15 @@ _AGES = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
 
 @click.command("recall")
 @click.argument("recall_id", metavar="ID", required=False)
-@click.option("--list", "lists", is_flag=True, help="List all ids, with sizes and ages.")
+@click.option("--list", "lists", is_flag=True, help="List all IDs, with sizes and ages.")
 @folder_option
 @config_options
 def command(
     recall_id: str | None, lists: bool, folder: Path | None, config: str, changes: tuple[str, ...]
 ) -> None:
-    """Print the original of a masked tool result, by the ID in its placeholder.
+    """Print a masked tool result, by the ID in its placeholder.
 
-    Results are kept only if `recall.enabled` was set when they were masked.
+    Results are kept only if `recall.enabled` was on when they were masked.
     """
     if lists == (recall_id is not None):
         raise click.UsageError("expected an ID, or --list")

@@ -76,7 +76,7 @@ from masking.errors import printable
 
 @click.command("replay", cls=PolicyCommand)
 @paths_argument
-@click.option("--json", "as_json", is_flag=True, help="Print every figure, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -87,7 +87,7 @@ from masking.errors import printable
 @click.option(
     "--memory/--no-memory",
     default=None,
-    help="Remember the boundary between requests; default: as configured.",
+    help="Remember the boundary between requests. Default: as configured.",
 )
 @log_options
 @work_options
@@ -105,12 +105,11 @@ def command(
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Say what your sessions cost, and what they would have cost with masking.
+    """Show what your past sessions cost, and what they would have cost with masking.
 
-    Without a PATH the logs of the last 30 days are read that agents keep of their own: those of
-    Claude Code, codex and others. PATH is a log, a recording (.flow), a file of conversations
-    (.json, .jsonl), or a folder of these; they may be compressed. Options override the
-    configuration.
+    Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
+    and others. PATH is a log, a recording (.flow), a file of conversations (.json, .jsonl), or a
+    folder of these, compressed or not. Options override the configuration.
     """
     settings_list = read_replay_settings(given)
     is_one = len(settings_list) == 1

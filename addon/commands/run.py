@@ -68,51 +68,57 @@ def _read_ports(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(read(each) for each in text.split(",") if each.strip()))
 
 
-@click.command("run", cls=PolicyCommand, context_settings={"allow_interspersed_args": False})
-@click.option("-q", "--quiet", is_flag=True, help="Print nothing before and after COMMAND.")
-@click.option("--tag", default="", metavar="TEXT", help="Tag the records of this run.")
+@click.command(
+    "run",
+    cls=PolicyCommand,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS] --",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print nothing but the agent's own output.")
+@click.option("--tag", default="", metavar="TEXT", help="Tag this run in the records.")
 @click.option(
     "--client-changes",
     is_flag=True,
-    help="Refuse every WebSocket to a model, so that the client falls back to HTTP and can be "
-    "masked. A client without that fallback fails.",
+    help="Refuse WebSockets to models, so that clients fall back to HTTP, which can be masked. "
+    "Clients that can't fall back will fail.",
 )
 @click.option(
     "--as-it-is",
     is_flag=True,
-    help="Leave the client alone: set no base URL for claude-code, and let WebSockets pass. Most "
-    "of their requests are then not masked.",
+    help="Don't set Claude Code's base URL or refuse codex's WebSockets. Most of their requests "
+    "then go unmasked.",
 )
 @click.option(
     "--page",
     "shows_page",
     is_flag=True,
-    help="Open the live page of the proxy in your browser, and print its address.",
+    help="Open the proxy's live page in your browser, and print its URL.",
 )
 @click.option(
     "--reverse",
     type=as_value(read_server),
     metavar="URL",
-    help="Also reverse-proxy this model server and point base-URL variables at it: for a local "
-    "server, or for a client that takes no proxy.",
+    help="Also reverse-proxy the model server at URL, and point the agent's base-URL variables at "
+    "the proxy. For local servers, and for clients that ignore proxy settings.",
 )
 @click.option(
     "--transparent",
     is_flag=True,
-    help="Give COMMAND a network of its own, in which all HTTPS leads through the proxy, and no "
-    "proxy variable (Linux; needs passt and nftables).",
+    help="Run COMMAND in its own network namespace with all HTTPS routed through the proxy, "
+    "without proxy variables (Linux; needs passt and nftables).",
 )
 @click.option(
     "--ports",
     type=as_value(_read_ports),
     metavar="PORT,PORT",
-    help="With --transparent: the ports that lead through the proxy; default: 80,443.",
+    help="With --transparent: the ports routed through the proxy. Default: 80,443.",
 )
 @click.option(
     "--loopback",
     type=as_value(_read_ports),
     metavar="PORT,PORT",
-    help="With --transparent: ports of your own loopback that COMMAND reaches on its own.",
+    help="With --transparent: ports of your machine's loopback that COMMAND can reach on its own "
+    "loopback, past the proxy.",
 )
 @click.option(
     "--proxy",
@@ -125,12 +131,14 @@ def _read_ports(text: str) -> tuple[int, ...]:
 @provider_clearing_option
 @shorten_option
 @policy_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+@click.argument(
+    "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARGS]..."
+)
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
-    """Run COMMAND, an agent, behind a proxy of its own; then print what masking saved.
+    """Run an agent behind its own proxy, and print what masking saved.
 
-    claude-code gets a base URL that leads to the proxy; a line says so before it starts. COMMAND
-    keeps the terminal and gets all signals; its exit code is returned. Several can run at once.
+    The agent keeps the terminal and receives all signals, and its exit code is returned. For Claude
+    Code, ANTHROPIC_BASE_URL is set to the proxy. Several can run at once.
     """
     if os.name != "posix":
         raise click.ClickException(

@@ -12,7 +12,10 @@ from addon.recordings.scrub import scrub_recording
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 def command(recording: Path, out: Path) -> None:
-    """Replace all prose and secrets in RECORDING, and write it to OUT, a .flow file."""
+    """Anonymize a recording: replace all prose and secrets.
+
+    Reads RECORDING, and writes the result to OUT, a .flow file.
+    """
     check_writable(out)
     count = scrub_recording(recording, out)
     print(f"{out}: {count} requests")

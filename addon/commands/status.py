@@ -52,7 +52,7 @@ class Filter(NamedTuple):
 
 
 FILTERS: Mapping[str, Filter] = {
-    "tag": Filter("tagged {}", "Only requests of runs with this tag."),
+    "tag": Filter("tagged {}", "Only requests with this tag."),
     "host": Filter("to {}", "Only requests to this host."),
 }
 
@@ -141,20 +141,20 @@ def _midnight(day: date) -> datetime:
     default="day",
     show_default=True,
     metavar="WHAT",
-    help="Group by day, model, host, client, label or tag.",
+    help="Group by day, model, host, client, label, or tag.",
 )
 @_filter_options
-@click.option("--replayed", is_flag=True, help="Only requests that were replayed from recordings.")
+@click.option("--replayed", is_flag=True, help="Only requests replayed from recordings.")
 @config_options
 @click.option(
     "--records",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read this file of records; default: the configured one.",
+    help="Read this records file. Default: the configured one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print every figure, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print the records as CSV.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print the records, one per line.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print the records as JSON, one per line.")
 def command(
     records: Path | None,
     config: str,
@@ -167,10 +167,9 @@ def command(
     replayed: bool,
     **filters: str | None,
 ) -> None:
-    """Show what masking saved: requests, tokens, money and failures, day by day.
+    """Show what masking saved: requests, tokens, money, and failures, day by day.
 
-    They are read from the record file and from the one that was rotated last. Days are those of
-    your time zone.
+    Reads the records file and the one that was rotated last. Days are in your time zone.
     """
     if as_json + as_csv + as_jsonl > 1:
         raise click.UsageError("--json, --csv and --jsonl exclude each other")

@@ -65,12 +65,11 @@ def command(
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Find the best settings for your sessions: several hundred are tried.
+    """Find the best settings for your sessions, by trying several hundred.
 
-    Without a PATH the logs of the last 30 days are read that agents keep of their own: those of
-    Claude Code, codex and others. PATH is a log, a recording (.flow), a file of conversations
-    (.json, .jsonl), or a folder of these; they may be compressed. Options override the
-    configuration.
+    Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
+    and others. PATH is a log, a recording (.flow), a file of conversations (.json, .jsonl), or a
+    folder of these, compressed or not. Options override the configuration.
     """
     advice = advise(locate_config(str(given["config"])).path)
     settings_list = read_replay_settings(given)
@@ -370,8 +369,8 @@ def _recommend(sweep: Sweep) -> str:
         _render_saved(sweep.costs_with_rereads[tuning], sweep) for tuning in (best, sweep.present)
     ]
     compared = (
-        f"Counting each affected call as one more request, these settings save {saved[0]} of the "
-        f"bill of sending everything, and the present ones {saved[1]}"
+        "If each affected call took one more request, which the table leaves out, these settings "
+        f"would save {saved[0]} of the bill of sending everything, and the present ones {saved[1]}"
     )
 
     # The present settings may save more and yet not be worth keeping.

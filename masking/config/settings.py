@@ -153,146 +153,148 @@ class Schema1Table:
 
     enabled: StrictBool = Field(
         default=True,
-        description="Mask old tool results. `false` is the rollback: every request goes out as the "
-        "agent wrote it.",
+        description="Mask old tool results. `false` undoes all masking and shortening: unless "
+        "redaction or reduction is on, every request goes out as the agent wrote it.",
     )
     window_turns: StrictInt = Field(
         default=8,
-        description="The results of this many last tool turns stay as they are; 0 is off. A tool "
-        "turn is a message of the assistant with tool calls, and all their results.",
+        description="How many of the latest tool turns keep their results; 0 turns masking off. A "
+        "tool turn is an assistant message with tool calls, plus all their results.",
     )
     keep_errors: StrictBool = Field(
-        default=True, description="Keep results that look like an error, however old."
+        default=True, description="Keep results that look like errors, no matter how old."
     )
     error_words_max_chars: StrictInt = Field(
         default=2_000,
-        description="Up to this many characters, a single word (traceback, exception, timeout, "
-        "...) makes a result an error. In longer results such words are everywhere. A sign at the "
-        "start of a line makes an error of a result of any length (a traceback, `SomethingError: "
-        "...`, a non-zero exit code), and so does JSON that says so (`error`, `status`, "
-        "`exit_code`, `returncode`, `success`).",
+        description="In results up to this many characters, a single word such as `traceback` "
+        "marks an error. Longer results are full of such words. At any length, an error is also "
+        "marked by a sign at the start of a line (a traceback, `SomethingError: ...`, a non-zero "
+        "exit code) and by JSON that reports one (`error`, `status`, `exit_code`, `returncode`, "
+        "`success`).",
     )
     keep_last_k_per_tool: StrictInt = Field(
-        default=0, description="Keep the last K results of each tool, however old; 0 is off."
+        default=0,
+        description="Keep the last K results of each tool, no matter how old; 0 turns this off.",
     )
     keep_tools: tuple[str, ...] = Field(
         default=(),
-        description="Keep the results of these tools, however old. In these three lists `*` stands "
-        'for any text, `?` for one character, and `[ab]` for one of these: `["todo_*", '
+        description="Keep these tools' results, no matter how old. In this list and the next two, "
+        '`*` matches any text, `?` one character, and `[ab]` one of these: `["todo_*", '
         '"read_skill"]`.',
     )
     mask_tools: tuple[str, ...] = Field(
         default=(),
-        description="Mask the results of these tools alone; empty: of all tools. Where both lists "
-        "name a tool, its results stay.",
+        description="Mask only these tools' results; if empty, those of all tools. If both lists "
+        "name a tool, its results are kept.",
     )
     keep_arguments: tuple[str, ...] = Field(
         default=(),
-        description="Keep the results of calls that have such an argument, however old: "
-        '`["*/PLAN.md"]`. Every argument that is a text counts, as a whole.',
+        description="Keep the results of calls with an argument value that matches one of these "
+        'patterns, no matter how old: `["*/PLAN.md"]`. Only string arguments count, and a pattern '
+        "must match the whole value.",
     )
     keep_latest_turns: StrictInt = Field(
         default=0,
         description="Keep the latest result of each target (same tool, same path-like argument) "
-        "for this many turns; 0 is off. Older results of the target follow the window.",
+        "for this many turns; 0 turns this off. Older results of the target are masked as usual.",
     )
     target_arguments: tuple[str, ...] = Field(
         default=("file_path", "path", "filename", "filePath"),
-        description="The arguments that name a call's target; the first that a call has counts.",
+        description="The arguments that can name a call's target; the first in this list that a "
+        "call has is used.",
     )
     keep_rereads: StrictBool = Field(
         default=False,
-        description="Keep the result of a call that repeats an earlier one, with the same tool and "
-        "the same arguments, whose result had left the window by then. The earlier one stays "
-        "masked.",
+        description="If the agent repeats a call (same tool, same arguments) after its result has "
+        "left the window, keep the new result. The earlier one stays masked.",
     )
     placeholder_template: str = Field(
         default=_PLACEHOLDER,
-        description="What takes a result's place. Fields: `{tool_call_id}` and `{tool_name}`, at "
-        "most 64 characters of each, `{original_chars}` and `{original_tokens}` (estimated), "
-        "`{arguments}` of the call, and `{recall}`, the id under which the result is kept (see "
+        description="Text of the placeholder. Fields: `{tool_call_id}` and `{tool_name}` (at most "
+        "64 characters each), `{original_chars}`, `{original_tokens}` (estimated), `{arguments}` "
+        "of the call, and `{recall}`, the ID under which the result is kept (see "
         "`[observation_masking.recall]`). Keep it short: it is sent for every masked result.",
     )
     placeholder_arguments_chars: StrictInt = Field(
         default=DEFAULT_ARGUMENTS_CHARS,
-        description="`{arguments}` in a placeholder are shortened to this many characters, at most "
-        "1000, on one line.",
+        description="Shorten `{arguments}` in placeholders to this many characters (at most "
+        "1000), on one line.",
     )
     skip_if_not_shorter: StrictBool = Field(
         default=True,
-        description="Leave a result alone where its placeholder would not be shorter, in "
-        "characters and in estimated tokens. Where moving the boundary has a price, that is always "
-        "so.",
+        description="Don't mask a result unless its placeholder is shorter, in both characters "
+        "and estimated tokens. When moving the boundary has a price, this is always on.",
     )
     mask_text_parts: StrictBool = Field(
         default=True,
-        description="Also mask the texts of results that are lists of parts (qwen-code, "
+        description="Also mask the text of results that are lists of parts (qwen-code, "
         "OpenHands). All other parts stay as they are.",
     )
     mask_images: StrictBool = Field(
         default=False,
-        description="Also mask the images of old results, such as the screenshots of a browser: "
-        "each becomes a text that says what it was (`[image: png 1280x800 masked]`). Documents and "
-        "all other parts stay.",
+        description="Also mask images in old results, such as browser screenshots: each becomes a "
+        "text that says what it was (`[image: png 1280x800 masked]`). Documents and all other "
+        "parts stay.",
     )
     keep_last_images: StrictInt = Field(
         default=3,
-        description="With `mask_images`, keep the results that hold the last K images, however "
-        "old; 0 is off.",
+        description="With `mask_images`, keep the results that hold the last K images, no matter "
+        "how old; 0 turns this off.",
     )
     bound_reasoning: BoundReasoning = Field(
         default="try",
-        description="What becomes of results that later reasoning is bound to; the newest models "
-        "bind their reasoning to everything before it, tool results included. "
-        '`"keep"` masks none of them. `"try"` masks them where Anthropic takes that: on accounts '
-        "made before 31 August 2026, at claude-opus-5-5, sonnet-5-5, haiku-5-5 and fable-5-1. To "
-        "find out, one request of claude-code's goes out masked; if it is refused, the agent's own "
-        "bytes are sent at once, the agent gets their answer, and the account is left alone for 30 "
-        'days. This needs the memory. `"drop"` also masks them where the provider then drops '
-        "that reasoning without a word (OpenAI).",
+        description='What to do with results that later reasoning is bound to: `"keep"` masks '
+        'none of them; `"try"` masks them where Anthropic accepts that; `"drop"` also masks them '
+        "where the provider then silently drops the reasoning (OpenAI). The newest models bind "
+        "their reasoning to everything before it, tool results included. Anthropic accepts "
+        "masking for accounts created before August 31, 2026, at claude-opus-5-5, sonnet-5-5, "
+        "haiku-5-5, and fable-5-1. To find out, the proxy masks one request from Claude Code; if "
+        "Anthropic refuses it, the proxy sends the agent's own bytes at once, the agent gets the "
+        "response to those, and the account is left alone for 30 days. This needs the memory.",
     )
     provider_clearing: StrictBool = Field(
         default=False,
-        description="At models that bind their reasoning to results, where a masked one would be "
-        "refused, have the provider clear old results itself (Anthropic's context editing, a "
-        "beta). The request then asks for that, by one more edit in `context_management` and one "
-        "name in the header `anthropic-beta`; all else goes out as the agent wrote it. The "
-        "provider clears every result before the boundary, errors and short ones too, but those "
-        "of `keep_tools`, and has words of its own for them. Only through mitmdump, with the "
-        "memory. With it no account is tried as `bound_reasoning` says, but one that is known to "
-        "take masked texts gets them. A request that asks and is refused is sent again without "
-        "asking; if that is taken, so is what follows in its conversation.",
+        description="For models that reject changed tool results: have Anthropic clear old ones "
+        "itself (context editing, a beta). The request gets one more edit in `context_management` "
+        "and one more name in the `anthropic-beta` header; everything else goes out as the agent "
+        "wrote it. Anthropic clears every result before the boundary, including errors and short "
+        "ones, except those that `keep_tools` or `mask_tools` exempts, and writes its own "
+        "placeholders. Works only through mitmdump, with the memory. No account is tried as with "
+        "`bound_reasoning`, but one known to accept masked results gets those instead. A request "
+        "that is refused with the edit is sent again without it; if that is accepted, the rest of "
+        "the conversation goes out without it, too.",
     )
     min_chars: StrictInt = Field(
         default=0,
-        description="Leave results alone that are shorter than this many characters.",
+        description="Don't mask results shorter than this many characters.",
     )
     resend_on_400: StrictBool = Field(
         default=False,
-        description="Once in a conversation, answer a 400 to a masked request by sending it as the "
-        "agent wrote it. If the provider takes that, the conversation is sent unmasked until the "
-        "proxy ends; else masking goes on. Nothing is sent again that would not fit its model "
-        "unmasked, or whose reasoning is bound to what was masked. Not over a WebSocket.",
+        description="If a masked request gets a 400, send it again as the agent wrote it, once "
+        "per conversation. If the provider accepts that, the conversation goes out unmasked until "
+        "the proxy stops; otherwise masking continues. A request isn't resent if it wouldn't fit "
+        "its model unmasked, or if reasoning is bound to what was masked. Not over WebSockets.",
     )
     cache_pricing: CachePrices = Field(
         default="auto",
-        description="What the provider charges for a cached and a written token, relative to a "
-        'plain input token; the boundary moves only when that pays. `"auto"`: your own prices '
-        "(`[[observation_masking.prices]]`), else those of the price list for the request's host "
-        "and model, else those of the model's maker, else `assumed_prices`. `[0.1, 1.0]`: these "
-        'prices, for every host. `"none"`: the window slides at every turn, whatever that does to '
-        "a prompt cache.",
+        description="What the provider charges for a token read from the cache and a token "
+        "written to it, relative to a plain input token; the boundary moves only when that pays. "
+        '`"auto"`: your own prices (`[[observation_masking.prices]]`), else the price list\'s '
+        "for the request's host and model, else those of the model's maker, else "
+        '`assumed_prices`. `[0.1, 1.0]`: these prices, for every host. `"none"`: the window '
+        "slides every turn, no matter what that does to a prompt cache.",
     )
     assumed_prices: Prices = Field(
         default=PriceSettings().assumed,
-        description='With `"auto"`, the price of a cached and of a written token where nothing '
-        "else is known. Assuming a cache where there is none costs a part of the saving; the "
-        "opposite can more than double the bill.",
+        description='With `"auto"`, the prices of a token read from the cache and a token written '
+        "to it when nothing else is known. Assuming a cache where there is none costs part of the "
+        "savings; the opposite can more than double the bill.",
     )
     max_loss: StrictFloat = Field(
         default=0.1,
-        description="A promise: at no request of any conversation has the bill, in estimated "
-        "tokens and at these prices, exceeded `1 + max_loss` times that of sending everything.",
+        description="The most that masking may add to a conversation's bill, at every request, as "
+        "a fraction of what it would have cost unmasked: in estimated tokens, at the prices in "
+        "use.",
     )
 
     def __post_init__(self) -> None:
@@ -315,44 +317,46 @@ class ArrivalTable:
     enabled: StrictBool = Field(
         default=False,
         description="Shorten a long tool result to its head and tail the first time it is sent, "
-        "and send it in the same words ever after. The provider's cache has never held it, so that "
-        "this saves at any price of a cached token, and also where nothing old may be masked. "
-        "Errors stay whole, and the results of calls that name a file. `false` stops what is new; "
-        "what was sent shortened stays so until `schema1.enabled` is `false`.",
+        "and send the same text from then on. The provider's cache has never held it, so this "
+        "saves no matter what a cached token costs, and works even where nothing old may be "
+        "masked. Errors stay whole, and so do the results of calls that name a file. `false` "
+        "stops new cuts; results already sent shortened stay so until `schema1.enabled` is "
+        "`false`.",
     )
     max_chars: StrictInt = Field(
-        default=ArrivalPolicy.max_chars, description="Longer texts are shortened."
+        default=ArrivalPolicy.max_chars, description="Shorten texts longer than this."
     )
     head_chars: StrictInt = Field(
         default=ArrivalPolicy.head_chars,
-        description="What is left of their beginning, at most; up to 200 characters less where "
-        "that ends a line.",
+        description="How much of their beginning is kept, at most; up to 200 characters less if "
+        "that ends at a line break.",
     )
     tail_chars: StrictInt = Field(
         default=ArrivalPolicy.tail_chars,
-        description="What is left of their end, at most, likewise.",
+        description="How much of their end is kept, at most, likewise.",
     )
     keep_tools: tuple[str, ...] = Field(
         default=ArrivalPolicy.keep_tools,
-        description="The results of these tools stay whole (patterns, as in `schema1`). The "
-        "shipped ones are sub-agents, whose reports cannot be had again, and instructions.",
+        description="These tools' results stay whole (patterns, as in `schema1`). The defaults "
+        "are sub-agents, whose reports can't be had again, and skills.",
     )
     only_tools: tuple[str, ...] = Field(
         default=ArrivalPolicy.only_tools,
-        description="Shorten the results of these tools alone; empty: of all tools.",
+        description="Shorten only these tools' results; if empty, those of all tools.",
     )
     file_arguments: tuple[str, ...] = Field(
         default=ArrivalPolicy.file_arguments,
         description="The arguments that name a file. The result of a call that has one stays "
-        "whole, because an agent that reads a file wants it, and reads again what it does not get; "
-        "a search, by `pattern`, `query` or `regex`, reads none. So does the result of a shell "
-        "command that only prints files (`cat`, `sed -n`). Empty: reads are shortened, too.",
+        "whole, because an agent that reads a file wants all of it, and reads again what it "
+        "doesn't get. (A call with `pattern`, `query`, or `regex` is a search, not a read.) So "
+        "does the result of a shell command that only prints files (`cat`, `sed -n`). If empty, "
+        "reads are shortened, too.",
     )
     marker_template: str = Field(
         default=ArrivalPolicy.marker_template,
-        description="What stands between head and tail. Fields: `{left_out_chars}`, "
-        "`{original_chars}`, `{arguments}` of the call, and `{recall}`, the id under which the "
-        "whole text is kept (see `[observation_masking.recall]`).",
+        description="Text between head and tail. Fields: `{left_out_chars}`, `{original_chars}`, "
+        "`{arguments}` of the call, and `{recall}`, the ID under which the whole text is kept "
+        "(see `[observation_masking.recall]`).",
     )
 
     def __post_init__(self) -> None:
@@ -373,15 +377,16 @@ class RedactionTable:
 
     enabled: StrictBool = Field(
         default=False,
-        description="Replace the results of some tools as soon as the assistant has answered. Runs "
-        "first. `STREAM_REDACTION_ENABLED` in the environment overrides it.",
+        description="Replace the results of some tools as soon as the assistant has responded "
+        "without calling a tool. Runs before the window. `STREAM_REDACTION_ENABLED` in the "
+        "environment overrides it.",
     )
     tool_names: tuple[str, ...] = Field(
-        default=(), description="The tools, by their exact names. Empty: none."
+        default=(), description="The tools, by their exact names. If empty: none."
     )
     placeholder_template: str = Field(
         default=_PLACEHOLDER,
-        description="What takes a result's place. Fields as in `schema1`.",
+        description="Text of the placeholder. Fields as in `schema1`.",
     )
 
     def __post_init__(self) -> None:
@@ -400,24 +405,24 @@ class ReductionTable(ReductionOptions):
 
     enabled: StrictBool = Field(
         default=False,
-        description="Bring a history that is too long within a budget: mask old results; where "
-        "that is not enough, replace old messages by a summary; and else drop them. Runs last. "
-        "Only this removes messages.",
+        description="Fit a history that is too long into a budget: mask old results; if that "
+        "isn't enough, replace old messages with a summary; else drop them. Runs last. Only this "
+        "removes messages.",
     )
     max_input_chars: StrictInt = Field(
-        default=400_000, description="The budget: characters of all texts. 0 is off."
+        default=400_000, description="The budget: characters of all texts. 0 turns this off."
     )
     preserve_recent_raw_turns: StrictInt = Field(
         default=4,
-        description="This many last messages stay as they are, with what is paired with them. "
-        "System messages always do.",
+        description="This many of the last messages stay as they are, along with whatever is "
+        "paired with them. System messages always do.",
     )
     summary_max_chars: StrictInt = Field(
         default=1_400,
-        description="The longest summary. 0: none, old messages are dropped at once.",
+        description="The longest summary. 0: none, and old messages are dropped right away.",
     )
     observation_masking: StrictBool = Field(
-        default=True, description="`false`: leave out the first stage."
+        default=True, description="`false` skips the first stage."
     )
     max_observation_chars: StrictInt = Field(
         default=80, description="The longest placeholder of the first stage."
@@ -429,14 +434,16 @@ class McpTable(McpSettings):
     """The answers of MCP servers."""
 
     enabled: StrictBool = Field(
-        default=False, description="Cut long strings in the answers of MCP servers over HTTP."
+        default=False, description="Cut long strings in the responses of MCP servers over HTTP."
     )
-    max_chars: StrictInt = Field(default=4_000, description="Longer strings are cut. 0 is off.")
-    head_chars: StrictInt = Field(default=2_000, description="What is left of their beginning.")
-    tail_chars: StrictInt = Field(default=2_000, description="What is left of their end.")
+    max_chars: StrictInt = Field(
+        default=4_000, description="Cut strings longer than this. 0 turns this off."
+    )
+    head_chars: StrictInt = Field(default=2_000, description="How much of their beginning is kept.")
+    tail_chars: StrictInt = Field(default=2_000, description="How much of their end is kept.")
     endpoints: tuple[str, ...] = Field(
         default=(),
-        description="`host/path` (`*` matches anything) of MCP servers. Others are recognized by "
+        description="MCP servers, as `host/path` (`*` matches anything). Others are recognized by "
         "what their clients send.",
     )
 
@@ -447,13 +454,13 @@ class MemorySettings:
 
     enabled: Switch = Field(
         default="auto",
-        description="Remember by conversation which results were masked, and when it was last "
-        "sent, in the process and in a small private file of the user's state directory "
+        description="Remember which results of each conversation were masked, and when it was "
+        "last sent: in the process, and in a small private file in your state directory "
         "(positions and digests, no content). A restart or a change of settings then un-masks "
-        "nothing, a conversation first met in its middle begins unmasked, and after a long pause, "
-        "when the provider has forgotten the prompt, the boundary moves at once. "
-        '`"auto"`: on in mitmdump, off behind Envoy, where `true` is refused. Set `false` where '
-        "several proxies serve one conversation.",
+        "nothing, a conversation first seen in the middle starts unmasked, and after a long "
+        'pause, when the provider has forgotten the prompt, the boundary moves at once. `"auto"`: '
+        "on in mitmdump, off behind Envoy, where `true` is refused. Set `false` if several "
+        "proxies serve one conversation.",
     )
 
 
@@ -463,26 +470,26 @@ class RecallSettings:
 
     enabled: StrictBool = Field(
         default=False,
-        description="Keep what the window masks in a private folder, a file for each text, named "
-        "by a digest of it. An agent with a shell can then read it back, if `placeholder_template` "
-        'says how: `"[{tool_name}: {original_chars} chars masked; to read: obsmask recall '
-        '{recall}]"`. These files hold content. Images, and what redaction replaces, are not kept.',
+        description="Keep what the window masks in a private folder, one file per text, named by "
+        "its digest. An agent with a shell can then read it back, if `placeholder_template` says "
+        'how: `"[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"`. '
+        "These files hold content. Images, and what redaction replaces, aren't kept.",
     )
     folder: Folder = Field(
         default="",
-        description="The folder. Several proxies may share it. Empty: `observation-masking/recall` "
-        "in the user's state directory.",
+        description="The folder. Several proxies can share it. If empty: "
+        "`observation-masking/recall` in your state directory.",
     )
     max_megabytes: StrictInt = Field(
         default=200,
         ge=1,
-        description="Beyond this size of all files, those that were used longest ago are deleted. "
-        "A file is used when it is read, and by every request in which it is masked.",
+        description="Above this total size, the least recently used files are deleted. A file is "
+        "used when it is read, and by every request in which it is masked.",
     )
     max_days: StrictInt = Field(
         default=30,
         ge=1,
-        description="Files that were not used for this many days are deleted.",
+        description="Files not used for this many days are deleted.",
     )
 
 
@@ -492,14 +499,14 @@ class MetricsSettings:
 
     path: str = Field(
         default="",
-        description="The file of records, one JSON line per request. Several proxies may share it. "
-        "Empty: `observation-masking/requests.jsonl` in the user's state directory "
+        description="The records file, with one JSON line per request. Several proxies can share "
+        "it. If empty: `observation-masking/requests.jsonl` in your state directory "
         "(`$XDG_STATE_HOME`, `~/.local/state`).",
     )
     max_megabytes: StrictInt = Field(
         default=50,
         ge=1,
-        description="At this size the file is renamed to `<path>.1`, in place of an earlier one.",
+        description="At this size the file is renamed to `<path>.1`, replacing any earlier one.",
     )
 
 
@@ -510,25 +517,25 @@ class PageSettings:
     enabled: StrictBool = Field(
         default=True,
         description="A page that shows, while agents work, what is masked and what that saves: "
-        "names, sizes and amounts, never content. The log says where it is; `http://obsmask.test/` "
-        "leads to it through the proxy, and `obsmask page` opens it. Changes of this table hold "
-        "from the next start on.",
+        "names, sizes, and amounts, never content. The log says where it is; "
+        "`http://obsmask.test/` points to it through the proxy, and `obsmask page` opens it. "
+        "Changes to this table take effect at the next start.",
     )
     host: OwnAddress = Field(
         default="127.0.0.1",
-        description="The address of this machine on which it is served. Whoever reaches that can "
-        "read it.",
+        description="The address of this machine to serve the page on. Anyone who can reach it "
+        "can read the page.",
     )
     port: StrictInt = Field(
         default=0,
         ge=0,
         le=65_535,
-        description="0 is any free port. A port that is taken is a warning: the proxy then runs "
-        "without its page.",
+        description="0 picks any free port. If the port is taken, the proxy logs a warning and "
+        "runs without its page.",
     )
     metrics: Switch = Field(
         default="auto",
-        description='Also serve `/metrics` there, for Prometheus. `"auto"`: where `host` is a '
+        description='Also serve `/metrics` there, for Prometheus. `"auto"`: if `host` is a '
         "loopback address.",
     )
 
@@ -539,9 +546,9 @@ class RecordingSettings:
 
     keep_original: StrictBool = Field(
         default=True,
-        description="A recording (`mitmdump -w FILE`) holds what was sent. Keep the client's own "
-        "body of each masked request in it, too: `obsmask replay` needs it. Nothing is kept where "
-        "nothing is recorded.",
+        description="A recording (`mitmdump -w FILE`) holds what was sent. Also keep the client's "
+        "own body of each masked request in it: `obsmask replay` needs it. Without a recording, "
+        "nothing is kept.",
     )
 
 
@@ -551,13 +558,12 @@ class WebsocketSettings:
 
     mode: WebsocketMode = Field(
         default="auto",
-        description="codex speaks over a WebSocket, and sends only what is new; the provider has "
-        'the rest, so that old tool results are in no message. `"auto"`: where something could be '
-        "masked, a client that is known to fall back (codex, Copilot CLI) gets a 426 and then "
-        "sends whole histories over HTTP, which are masked; every other client passes. "
-        '`"pass"`: all pass, and only a whole history, as after a reconnect, is masked. '
-        '`"http"`: every client gets a 426 at once, and one that speaks nothing but WebSockets '
-        "then fails.",
+        description="codex uses a WebSocket and sends only what is new; the provider has the "
+        'rest, so no message holds old tool results. `"auto"`: if something could be masked, a '
+        "client known to fall back (codex, Copilot CLI) gets a 426 and then sends whole histories "
+        'over HTTP, which are masked; all other clients pass. `"pass"`: all pass, and only a '
+        'whole history, as after a reconnect, is masked. `"http"`: every client gets a 426 at '
+        "once, and one that speaks only WebSockets then fails.",
     )
 
 
@@ -570,12 +576,13 @@ class HostSettings:
 
     only: Hosts = Field(
         default=(),
-        description="Host names; `*` matches anything. Letters beyond ASCII may be written as they "
-        "are read (`bücher.example`). Not empty: every other host is left alone, its TLS unopened.",
+        description="Host names; `*` matches anything, and non-ASCII letters can be written as "
+        "they are (`bücher.example`). If not empty, all other hosts are left alone, their TLS "
+        "unopened.",
     )
     uncached: Hosts = Field(
         default=(),
-        description='Hosts that sell no cached tokens. With `cache_pricing = "auto"` the window '
+        description='Hosts that sell no cached tokens. With `cache_pricing = "auto"`, the window '
         "slides there.",
     )
     never: Hosts = Field(
@@ -585,12 +592,12 @@ class HostSettings:
             *("repo.maven.apache.org", "*.debian.org", "*.ubuntu.com", "*.docker.io", "ghcr.io"),
             *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
         ),
-        description="Hosts that are never opened, whatever `only` says. The shipped ones are those "
-        "that an agent's own tools talk to; no model is there. To add hosts of your own, leave "
-        "this list alone and set `never_more`.",
+        description="Hosts that are never opened, no matter what `only` says. The defaults are "
+        "those that an agent's own tools talk to; no model is there. To add your own, leave this "
+        "list alone and set `never_more`.",
     )
     never_more: Hosts = Field(
-        default=(), description="More hosts that are never opened, beside those of `never`."
+        default=(), description="More hosts that are never opened, besides those of `never`."
     )
 
     @property
@@ -603,17 +610,17 @@ class HostSettings:
 class PriceTable(OwnPrice):
     """A price of the user's own."""
 
-    host: str = Field(default=ANY, description="the hosts it holds for; `*` matches anything")
-    model: str = Field(default=ANY, description="the models it holds for")
+    host: str = Field(default=ANY, description="the hosts it applies to; `*` matches anything")
+    model: str = Field(default=ANY, description="the models it applies to")
     read: StrictFloat = Field(
-        description="what a cached token costs, relative to a plain input token"
+        description="the price of a token read from the cache, relative to a plain input token"
     )
     write: StrictFloat = Field(
-        description="what a written token costs, relative to a plain input token"
+        description="the price of a token written to the cache, relative to a plain input token"
     )
     dollars_per_million: StrictFloat | None = Field(
         default=None,
-        description="US dollars for a million plain input tokens; left out: the price list's",
+        description="US dollars per million plain input tokens; if left out, the price list's",
     )
 
 
@@ -621,9 +628,9 @@ class PriceTable(OwnPrice):
 class WindowTable(OwnWindow):
     """A context window of the user's own."""
 
-    host: str = Field(default=ANY, description="the hosts it holds for; `*` matches anything")
-    model: str = Field(default=ANY, description="the models it holds for")
-    tokens: StrictInt = Field(description="the tokens that fit, prompt and answer together")
+    host: str = Field(default=ANY, description="the hosts it applies to; `*` matches anything")
+    model: str = Field(default=ANY, description="the models it applies to")
+    tokens: StrictInt = Field(description="the tokens that fit, prompt and response together")
 
 
 RULED_TABLES = ("schema1", "arrival", "redaction", "reduction")
@@ -641,30 +648,31 @@ class RuleTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    host: str = Field(default=ANY, description="the hosts it is for, as in `hosts`")
-    model: str = Field(default=ANY, description="the models it is for; case does not count")
-    path: str = Field(default=ANY, description="the paths of the URL, without their query")
+    host: str = Field(default=ANY, description="the hosts it applies to, as in `hosts`")
+    model: str = Field(default=ANY, description="the models it applies to; case doesn't matter")
+    path: str = Field(default=ANY, description="the paths of the URL, without the query")
     client: str = Field(
         default=ANY, description="the programs, as `obsmask status --by client` names them"
     )
     header: Headers = Field(
         default_factory=dict,
-        description='a header that must be there, as `"x-team"`, or headers with patterns of their '
-        "values; none that may hold a credential",
+        description='a header that must be present, such as `"x-team"`, or headers with patterns '
+        "for their values; none that may hold a credential",
     )
     label: str = Field(default="", description="what the records call the requests")
     mode: object = Field(
         default=None,
-        description='`"observe"`: these requests are observed only (see '
-        '[mode](#mode-and-hold-out)); `"off"`: nothing is done to them; left out: the file\'s',
+        description='`"observe"`: these requests are only observed (see '
+        '[mode](#mode-and-hold-out)); `"off"`: nothing is done to them; if left out, the file\'s',
     )
     holdout_percent: object = Field(
         default=None,
-        description="the share of their conversations that is observed only; left out: the file's",
+        description="the share of their conversations that is only observed; if left out, the "
+        "file's",
     )
     schema1: dict[str, object] = Field(
         default_factory=dict,
-        description="the keys of [`schema1`](#schema1) that are different for them",
+        description="the keys of [`schema1`](#schema1) that differ for them",
     )
     arrival: dict[str, object] = Field(
         default_factory=dict, description="the same for [`arrival`](#arrival)"
@@ -707,23 +715,23 @@ class Tables:
 
     mode: Mode = Field(
         default="on",
-        description='`"on"`, or `"observe"`: everything is decided, counted and priced, and '
-        "nothing is changed. Every request leaves as the agent wrote it, and the records say what "
-        'masking would have saved. A strategy that is off is not observed either. `"off"`: every '
-        "strategy is off, whatever its own table says.",
+        description='`"on"`, or `"observe"`: everything is decided, counted, and priced, and '
+        "nothing is changed. Every request goes out as the agent wrote it, and the records say "
+        'what masking would have saved. A strategy that is off isn\'t observed either. `"off"`: '
+        "every strategy is off, no matter what its own table says.",
     )
     holdout_percent: StrictFloat = Field(
         default=0.0,
         ge=0,
         le=100,
         allow_inf_nan=False,
-        description="This share of the conversations is observed only, whatever the mode, so that "
-        "`obsmask status` can compare them with the others. Conversations are chosen by their "
-        "texts up to the first user message, so one keeps its group, and a larger share only adds "
-        "to it. 0 is off, 100 is all.",
+        description="This share of the conversations is only observed, regardless of the mode, so "
+        "that `obsmask status` can compare them with the others. Conversations are chosen by "
+        "their text up to the first user message, so each stays in its group, and a larger share "
+        "only adds to it. 0 turns this off, 100 is all.",
     )
     holdout_salt: str = Field(
-        default="", description="Any text. Another one chooses other conversations."
+        default="", description="Any text. A different one chooses different conversations."
     )
     schema1: Schema1Table = Schema1Table()
     arrival: ArrivalTable = ArrivalTable()
@@ -739,8 +747,8 @@ class Tables:
     hosts: HostSettings = HostSettings()
     prices: tuple[PriceTable, ...] = Field(
         default=(),
-        description="Prices of your own, for hosts and models with such names. `*` matches "
-        "anything, and so does a name that is left out. The first table that fits holds. "
+        description="Your own prices, for matching hosts and models. `*` matches anything, and so "
+        "does a name that is left out. The first table that matches applies. "
         "`dollars_per_million` is for plain input tokens, and can be left out.",
         examples=[
             {
@@ -754,18 +762,17 @@ class Tables:
     )
     windows: tuple[WindowTable, ...] = Field(
         default=(),
-        description="Context windows of your own, in tokens, for hosts and models with such names, "
-        "as prices have them. They come before those of the price list: a server of your own may "
-        "run a model with less.",
+        description="Your own context windows, in tokens, for matching hosts and models, as with "
+        "prices. They come before the price list's: your own server may run a model with less.",
         examples=[{"host": "localhost", "tokens": 32768}],
     )
     rules: tuple[RuleTable, ...] = Field(
         default=(),
-        description="Rules: settings of their own for some requests. The first rule that fits a "
-        "request holds. `host`, `model`, `path` and `client` are patterns of what its record "
-        "shows, `header` is one that it must have, or a table of names with patterns of their "
+        description="Rules: different settings for some requests. The first rule that matches a "
+        "request applies. `host`, `model`, `path`, and `client` are patterns for what its record "
+        "shows; `header` is one that it must have, or a table of names with patterns for their "
         "values. `label` is what its records are called. `mode`, `holdout_percent`, and every key "
-        "of `schema1`, `arrival`, `redaction` and `reduction` can be set anew; the others stay as "
+        "of `schema1`, `arrival`, `redaction`, and `reduction` can be changed; all others stay as "
         "they are.",
         examples=[
             {

@@ -74,7 +74,7 @@ def test_without_a_path_the_logs_of_30_days_are_read_where_agents_keep_them(
     printed = capsys.readouterr()
     assert "claude-code: 2 logs in ~/.claude/projects" in printed.err
     words = " ".join(printed.out.split())
-    assert re.match(r"2 sessions since \d+ \w+ \d{4}, 46 requests: Input cost \$", words)
+    assert re.match(r"2 sessions since \w+ \d+, \d{4}, 46 requests: Input cost \$", words)
     assert "Next: obsmask run -- claude" in words
     assert re.search(r"The answers cost another \$0\.\d\d either way\.", words)
 

@@ -265,7 +265,7 @@ def test_several_at_once_count_their_own(world: World, home: Path) -> None:
         (["--proxy", "nonsense", "true"], 2, "as 127.0.0.1:8080: nonsense"),
         (["--reverse", "nonsense", "true"], 2, "as http://localhost:11434: nonsense"),
         (["--proxy", "127.0.0.1:1", "true"], 1, "no proxy with the addon answers"),
-        ([], 2, "Missing argument 'COMMAND...'"),
+        ([], 2, "Missing argument 'COMMAND [ARGS]...'"),
     ],
 )
 def test_what_goes_wrong_is_one_line_and_an_exit_code(

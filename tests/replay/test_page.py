@@ -130,7 +130,7 @@ def digest(text: str) -> str:
 
 def test_the_page_says_when_from_what_and_under_which_settings() -> None:
     page = rendered(replayed(Talk()), sources=("one.flow", "two.jsonl")).page
-    assert "1 June 2026, 12:00 UTC." in page
+    assert "June 1, 2026, 12:00 UTC." in page
     assert "observation-masking 1.2.3 from" in page
     assert "<code>one.flow</code>, <code>two.jsonl</code>." in page
     assert '<code>window_turns</code></th><td class="text"><code>3</code>' in page

@@ -76,8 +76,8 @@ class Origin:
 
     @property
     def date(self) -> str:
-        """When it was made: `1 June 2026, 12:00 UTC`."""
-        return f"{self.created.day} {self.created:%B %Y, %H:%M %Z}"
+        """When it was made: `June 1, 2026, 12:00 UTC`."""
+        return f"{self.created:%B} {self.created.day}, {self.created:%Y, %H:%M %Z}"
 
     def list_settings(self) -> list[tuple[str, str]]:
         """Return the settings of the replay, by the names that files and options give them."""
