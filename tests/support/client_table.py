@@ -3,6 +3,7 @@
 They are written from docs/clients.toml, which says what each of its fields means.
 """
 
+import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -31,7 +32,7 @@ class Client(_Row):
     outcome: Literal["masked", "run", "fallback", "base url", "passes", "text"]
     note: str
     section: str
-    tried: Text
+    results: Text
     recordings: dict[str, Text]
 
     @property
@@ -46,15 +47,15 @@ class Named(_Row):
     clients: list[Text]
 
 
-class Untried(_Row):
+class Untested(_Row):
     clients: list[Text]
-    why: Text
+    why: str
 
 
 class Data(_Row):
     clients: list[Client]
     readme: list[Named]
-    untried: list[Untried]
+    untested: list[Untested]
 
 
 class _Words(NamedTuple):
@@ -65,12 +66,12 @@ class _Words(NamedTuple):
 
 
 _OUTCOMES = {
-    "masked": _Words("Masked", "yes"),
-    "run": _Words("Masked [under `obsmask run`]({})", "yes, [under `obsmask run`]({})"),
-    "fallback": _Words("Masked, as it [falls back to HTTP]({})", "yes, [over HTTP]({})"),
-    "base url": _Words("Masked [by a base URL]({})", "yes, [by a base URL]({})"),
-    "passes": _Words("[Not masked]({})", "[no]({})"),
-    "text": _Words("[Nothing to mask]({})", "[no]({})"),
+    "masked": _Words("Yes", "yes"),
+    "run": _Words("Yes, [under `obsmask run`]({})", "yes, [under `obsmask run`]({})"),
+    "fallback": _Words("Yes: [switched to HTTP]({})", "yes, [over HTTP]({})"),
+    "base url": _Words("Yes, [with a base URL]({})", "yes, [with a base URL]({})"),
+    "passes": _Words("[No]({})", "[no]({})"),
+    "text": _Words("No: [sends tool output as plain text]({})", "[no]({})"),
 }
 
 
@@ -90,6 +91,9 @@ FORMATS: Mapping[str, _FormatName] = {
 }
 """What a client can speak: the wire formats, and Responses over a WebSocket."""
 
+_WIDTH = 120
+"""That of a page's lines."""
+
 _MOST_NAMED = 2
 """A row of the README with more formats says that they are those of the model's provider."""
 
@@ -100,15 +104,24 @@ def read_clients() -> Data:
 
 
 def list_clients(kind: str) -> Iterator[str]:
-    """Yield the table of agents or of libraries for docs/agents.md."""
-    yield f"| {kind} | version | tried on | speaks | what happens | old results masked |"
-    yield "|---|---|---|---|---|---|"
-    for client in read_clients().clients:
-        if client.kind == kind:
-            speaks = ", ".join(FORMATS[each].page for each in client.speaks)
-            tried = "; ".join((client.tried, *_tell_recorded(client)))
-            cells = (client.label, client.version, client.date, speaks, _tell(client), tried)
-            yield f"| {' | '.join(map(str, cells))} |"
+    """Yield when agents or libraries were tested, and their table, for docs/agents.md."""
+    clients = [each for each in read_clients().clients if each.kind == kind]
+    yield f"Tested {_tell_dates(clients)}."
+    yield ""
+    yield f"| {kind.capitalize()} | Version | API | Masked? | Results masked |"
+    yield "|---|---|---|---|---|"
+    for client in clients:
+        speaks = ", ".join(FORMATS[each].page for each in client.speaks)
+        results = "; ".join((client.results, *_tell_recorded(client)))
+        cells = (client.label, client.version, speaks, _tell(client), results)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _tell_dates(clients: Sequence[Client]) -> str:
+    """Return the range of their dates, as an American writes it."""
+    first, last = min(each.date for each in clients), max(each.date for each in clients)
+    month = "" if (first.year, first.month) == (last.year, last.month) else f"{last:%B} "
+    return f"{first:%B} {first.day} to {month}{last.day}, {last.year}"
 
 
 def _tell_recorded(client: Client) -> Iterator[str]:
@@ -156,6 +169,10 @@ def _answer(clients: Sequence[Client]) -> str:
 
 
 def list_untried(_: str) -> Iterator[str]:
-    """Yield the clients that nobody has tried, each with the reason."""
-    for row in read_clients().untried:
-        yield f"- {', '.join(row.clients)}: {row.why}."
+    """Yield one sentence with the clients that nobody has tested, and the reasons."""
+    rows = [
+        ", ".join(row.clients) + (f" ({row.why})" if row.why else "")
+        for row in read_clients().untested
+    ]
+    sentence = f"Not tested yet: {'; '.join(rows)}."
+    yield from textwrap.wrap(sentence, _WIDTH, break_on_hyphens=False)
