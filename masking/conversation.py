@@ -277,7 +277,7 @@ def read_shortened(wire: WireFormat, item: object, before: Element) -> Element |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A request, read once: its elements in order, its tool turns, its tool results in order.
+    """A parsed request: its elements, tool turns, and tool results, in order.
 
     `document` and `path` are as in `Request`, `list_path` is where the list is, `body` the object
     that holds it and what stands before it, and `items` are the elements of it as decoded. `parsed`

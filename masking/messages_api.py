@@ -95,7 +95,7 @@ def redact_tool_results(messages: Messages, policy: RedactionPolicy) -> list[Cha
 
 
 def reduce_history(messages: Messages, options: ReductionOptions) -> ReductionResult:
-    """Bring a conversation within its budget (see `plan_reduction` for the stages).
+    """Shrink a conversation to its budget: mask, then summarize, then drop.
 
     No message is mutated; unchanged messages are shared. The very same list comes back if nothing
     changes: reduction is off, there are at most two messages, they are within the budget, or

@@ -238,7 +238,7 @@ class Replacement(NamedTuple):
 
 
 class Edits(NamedTuple):
-    """All that is to be done to a request: texts to replace, elements to drop and to insert.
+    """The edits to make to a request: texts to replace, elements to drop and to insert.
 
     The replacements are in the order of the request. `inserted` is a new element, None if there is
     none, and `inserted_at` its position, which is the same before and after the drop, because
@@ -345,7 +345,7 @@ Scenario = Literal[1, 2, 3, 4, 5]
 
 
 class Decision(NamedTuple):
-    """What becomes of a tool result, and why; it has replacements only if it gets a placeholder.
+    """What happens to a tool result, and why; `replacements` is empty unless it is masked.
 
     scenario: None unless redaction has looked at what follows the result.
     is_new: whether the result is redacted for the first time; the request before ended before the

@@ -33,7 +33,7 @@ _SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 @dataclass(frozen=True)
 class RedactionPolicy:
-    """What may be redacted.
+    """Settings for redaction: which tools, and the placeholder.
 
     enabled: off, nothing is ever redacted.
     tool_names: the tools whose results are redacted, by their exact names; empty for none.

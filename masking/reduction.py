@@ -31,7 +31,7 @@ _FEWEST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class ReductionOptions:
-    """When a history is reduced, and to what. Sizes are in code points.
+    """Settings for reduction. Sizes are in characters (code points).
 
     enabled: off, nothing is ever reduced.
     max_input_chars: the budget for the texts of all messages together; 0 or less is off.

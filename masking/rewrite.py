@@ -60,7 +60,7 @@ class Strategies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """A request as it is to leave: its body, and what was decided about its tool results.
+    """The rewritten request: its body, and the decision for each tool result.
 
     body: the very object that came in, if nothing was changed.
     conversation: the request as it came in, but for what was shortened at arrival.
@@ -112,7 +112,7 @@ def rewrite_request(
     takes_changes: bool = False,
     clearing_context: ConversationContext | None = None,
 ) -> Rewrite:
-    """Shorten the long tool results of a request, and mask its old ones.
+    """Mask a request's old tool results; shorten, redact, and reduce as the strategies say.
 
     request: as read by `RequestCache.read`; or a body, which is read as by `read_request`; or as
         it is after arrival, where what was sent before decides that.

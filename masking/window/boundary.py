@@ -49,7 +49,7 @@ _MARKED_EVERYWHERE = Marks(in_head=True, in_list=True)
 
 @dataclass(frozen=True)
 class BoundaryPrices:
-    """What host and model charge for a request, as far as the boundary depends on it.
+    """The prices of a cache read and a cache write, relative to an uncached input token.
 
     read, write: the prices of a cached and of a written token, relative to a plain input token. If
         they are equal, the window slides at every turn.

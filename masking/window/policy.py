@@ -32,7 +32,7 @@ request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.
 
 @dataclass(frozen=True)
 class MaskPolicy:
-    """The window's settings: the five of the design document, in its order, then newer ones.
+    """Settings for masking old results; the first five are those of the design document.
 
     What host and model charge is no setting: see `BoundaryPrices`.
 
