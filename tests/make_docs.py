@@ -148,7 +148,7 @@ def list_settings(table: str) -> Iterator[str]:
 
     Without a name these are the keys that stand outside all tables.
     """
-    yield f"| `[{'.'.join(filter(None, (ROOT_TABLE, table)))}]` | shipped | |"
+    yield f"| `[{'.'.join(filter(None, (ROOT_TABLE, table)))}]` | default | |"
     yield "|---|---|---|"
     outside = {name: key for name, key in list_keys(Tables).items() if name not in TABLES}
     keys = list_keys(TABLES[table]) if table else outside

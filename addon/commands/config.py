@@ -50,7 +50,7 @@ _NAMED = {
     "option": "--config names it",
     "environment": "$OBSMASK_CONFIG names it",
     "user": "your own; neither --config nor $OBSMASK_CONFIG names another",
-    "shipped": "the shipped one; `obsmask config init` writes one of your own",
+    "shipped": "the default one; `obsmask config init` writes one of your own",
 }
 """Why a file is used, by its place."""
 
@@ -100,7 +100,7 @@ def _render_json(found: FoundConfig, values: list[ConfigValue]) -> str:
 
 
 _SOURCES: dict[Source, str] = {
-    "shipped": "shipped",
+    "shipped": "default",
     "file": "file",
     "override": "--set",
     "environment": "environment",
@@ -127,8 +127,8 @@ def _render_table(values: Sequence[ConfigValue], width: int) -> Table:
 
 _SETTING = re.compile(r"^(?=[^#\[\n])", re.MULTILINE)
 _HEADER = """\
-# Your configuration of observation-masking. A setting behind `#` has its shipped value, also after
-# an update: to change it, remove the `#`.
+# Your configuration of observation-masking. A setting behind `#` has its default value, also after
+# an update. To change it, remove the `#`.
 #
 """
 
@@ -183,7 +183,7 @@ def check(file: Path) -> None:
     what = f"{pluralize(len(changed), 'setting')} changed" if changed else "nothing changed"
     print(f"{printable(str(file))}: no mistake, {what}")
     for name, value, before, _ in changed:
-        print(f"{name} = {render_toml(value)}  (shipped: {render_toml(before)})")
+        print(f"{name} = {render_toml(value)}  (default: {render_toml(before)})")
 
 
 # set and add

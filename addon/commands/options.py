@@ -107,7 +107,7 @@ def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
         if place not in ("environment", "user"):
             raise
         without = f"--config {shlex.quote(str(shipped(CONFIG_NAME)))}"
-        raise ConfigError(f"{error}; to use the shipped settings instead: {without}") from None
+        raise ConfigError(f"{error}; to use the default settings instead: {without}") from None
 
 
 # The policy

@@ -66,7 +66,7 @@ def _reset() -> None:
     if remove_stored():
         print(f"Removed. {_WHEN_IN_USE}")
     else:
-        print("Nothing to remove: the shipped list is in use.")
+        print("Nothing to remove: the built-in list is in use.")
 
 
 def _show(host: str | None, model: str | None, config: ConfigFile) -> None:

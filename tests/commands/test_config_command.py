@@ -61,7 +61,7 @@ def test_it_says_which_file_holds_and_why(
 ) -> None:
     assert [
         str(shipped("config.toml")),
-        "(the shipped one; `obsmask config init` writes one of your own)",
+        "(the default one; `obsmask config init` writes one of your own)",
     ] == run(capsys)[:2]
     user_config().parent.mkdir(parents=True)
     user_config().write_bytes(ON)
@@ -81,14 +81,14 @@ def test_a_row_says_where_its_value_comes_from(
     shown = run(capsys, "--config", file, "--set", "websocket.mode=http")
     assert ["schema1.window_turns", "4", "file"] in [line.split() for line in shown]
     assert ["schema1.keep_errors", "true", "file"] in [line.split() for line in shown]
-    assert ["schema1.enabled", "true", "shipped"] in [line.split() for line in shown]
+    assert ["schema1.enabled", "true", "default"] in [line.split() for line in shown]
     assert ["websocket.mode", '"http"', "--set"] in [line.split() for line in shown]
     assert ["redaction.enabled", "true", "environment"] in [line.split() for line in shown]
     assert "$STREAM_REDACTION_ENABLED comes before the file and --set." == shown[-1]
 
 
 def test_what_the_shipped_file_sets_is_shipped(capsys: Screen) -> None:
-    assert {"shipped"} == {line.split()[-1] for line in run(capsys) if line.startswith("schema1.")}
+    assert {"default"} == {line.split()[-1] for line in run(capsys) if line.startswith("schema1.")}
 
 
 def test_a_narrow_screen_shows_everything(capsys: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,7 +432,7 @@ def test_a_change_that_waits_for_the_next_start_says_so(capsys: Screen, file: Pa
 def test_check_says_what_a_file_changes(capsys: Screen, file: Path) -> None:
     assert [
         f"{file}: no mistake, 1 setting changed",
-        "schema1.window_turns = 4  (shipped: 8)",
+        "schema1.window_turns = 4  (default: 8)",
     ] == run(capsys, "check", file)
 
 

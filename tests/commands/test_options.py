@@ -113,7 +113,7 @@ def test_a_mistake_in_a_file_that_holds_unnamed_says_how_to_do_without_it(
     without = f"--config {shipped('config.toml')}"
     error = capsys.readouterr().err
     assert error.startswith(f"obsmask: {path}: unknown key (did you mean 'schema1'?) in ")
-    assert error.endswith(f"'; to use the shipped settings instead: {without}\n")
+    assert error.endswith(f"'; to use the default settings instead: {without}\n")
     assert main(["prices", *without.split()]) == 0
     assert main(["prices", "--config", str(path)]) == 1
     assert without not in capsys.readouterr().err

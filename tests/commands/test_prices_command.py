@@ -236,7 +236,7 @@ def test_a_newer_list_holds_until_it_is_removed(
     assert "By the price list of 2027-01-01: m of S" == run(capsys, "localhost", "m")[1]
     (said,) = run(capsys, "--reset")
     assert said.startswith("Removed.")
-    assert ["Nothing to remove: the shipped list is in use."] == run(capsys, "--reset")
+    assert ["Nothing to remove: the built-in list is in use."] == run(capsys, "--reset")
     assert run(capsys)[0].endswith("It came with the package.")
 
 

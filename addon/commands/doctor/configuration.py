@@ -29,7 +29,7 @@ _REASONS: dict[Place, str] = {
     "environment": f"${CONFIG_VARIABLE} names it",
     "working directory": "it is in the working directory",
     "user": "it is your own",
-    "shipped": "it is the shipped one, as you have none of your own",
+    "shipped": "it is the default one, because you have none of your own",
 }
 
 
@@ -110,7 +110,7 @@ def check_local(used: Path) -> Iterator[Finding]:
 
 def _render(change: ConfigValue) -> str:
     source = _SOURCES.get(change.source, "")
-    return f"{change.name} = {_shorten(change.value)} (shipped: {_shorten(change.shipped)}{source})"
+    return f"{change.name} = {_shorten(change.value)} (default: {_shorten(change.shipped)}{source})"
 
 
 def _shorten(value: object) -> str:

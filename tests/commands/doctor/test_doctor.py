@@ -134,7 +134,8 @@ def test_one_file_is_not_told_of_in_two_ways(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(shipped("config.toml").parent)
     said = [finding.says for topic, finding in examine() if topic == "Configuration"]
     assert [
-        f"{shipped('config.toml')} is used: it is the shipped one, as you have none of your own"
+        f"{shipped('config.toml')} is used: it is the default one, because you have none of your "
+        "own"
     ] == said
 
 

@@ -16,19 +16,19 @@ def test_the_configuration_that_holds_is_named_with_what_it_sets(home: Path) -> 
     found = list(check_configuration(read_configuration(str(file))))
     assert ["ok", "ok"] == levels(found)
     assert f"{file} is used: --config names it" == found[0].says
-    assert "schema1.window_turns = 2 (shipped: 8)" in found[1].says
-    assert 'schema1.cache_pricing = "none" (shipped: "auto")' in found[1].says
+    assert "schema1.window_turns = 2 (default: 8)" in found[1].says
+    assert 'schema1.cache_pricing = "none" (default: "auto")' in found[1].says
 
 
 def test_without_one_of_ones_own_the_shipped_one_holds() -> None:
     (found,) = check_configuration(read_configuration(""))
-    assert found.says.endswith("is used: it is the shipped one, as you have none of your own")
+    assert found.says.endswith("is used: it is the default one, because you have none of your own")
 
 
 def test_a_switch_in_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAM_REDACTION_ENABLED", "maybe")
     found = list(check_configuration(read_configuration("")))
-    assert "redaction.enabled = true (shipped: false, by the environment)" in found[1].says
+    assert "redaction.enabled = true (default: false, by the environment)" in found[1].says
     assert ["ok", "ok", "note"] == levels(found)
     assert "maybe" in found[2].says
 
