@@ -246,7 +246,7 @@ def list_public_names(_: str) -> Iterator[str]:
         yield f"| `{name}` | {_escape(meaning)} |"
 
 
-_STRATEGIES = {"schema1": "window", "redaction": "redaction", "reduction": "reduction"}
+_STRATEGIES = {"schema1": "masking", "redaction": "redaction", "reduction": "reduction"}
 
 
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {

@@ -92,7 +92,7 @@ _OVER_HTTP = (
 )
 
 SESSIONS: Mapping[str, Demo] = {
-    "schema1": Demo(RECORDING, "mini-swe-agent", "a short session of mini-swe-agent"),
+    "mini-swe-agent": Demo(RECORDING, "mini-swe-agent", "a short session of mini-swe-agent"),
     "claude-code": Demo(
         "clients/claude-code-long.flow.xz",
         "Claude Code",
@@ -115,19 +115,21 @@ SESSIONS: Mapping[str, Demo] = {
         RECORDING, "mini-swe-agent", "the short session, through an Envoy", engine="envoy"
     ),
     "redaction": _QUESTIONS._replace(
-        shows="redaction: results of named tools", config="openai-questions.redaction.toml"
+        shows="another strategy: replaces the results of named tools",
+        config="openai-questions.redaction.toml",
     ),
     "reduction": _QUESTIONS._replace(
-        shows="reduction: a history kept under a size", config="openai-questions.reduction.toml"
+        shows="another strategy: keeps a history under a size",
+        config="openai-questions.reduction.toml",
     ),
     "all": _QUESTIONS._replace(
-        shows="redaction, masking, and reduction together", config="openai-questions.all.toml"
+        shows="both of these, and masking", config="openai-questions.all.toml"
     ),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration, or
 what masks one."""
 
-_DEFAULT = "schema1"
+_DEFAULT = "mini-swe-agent"
 _TEXT_WIDTH = 80
 
 
@@ -471,7 +473,7 @@ def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
     return (
         f"The addon took {ms:.0f} ms for all {len(played)} requests, and every response arrived "
         "intact. The cache is simulated at the prices of the session's model: a token read from it "
-        f"costs {read:g} of a plain one, a token written to it {write:g}.\n"
+        f"costs {read:g} of an uncached one, a token written to it {write:g}.\n"
     )
 
 
@@ -482,7 +484,7 @@ def render_next_steps(strategy: str) -> str:
     more = f"Every request: {program}{named} --all-rows\nOther sessions: {program} NAME\n"
     for name, other in SESSIONS.items():
         if name != strategy:
-            more += f"  {name:12} {other.shows}\n"
+            more += f"  {name:14}  {other.shows}\n"
     more += "\n"
     if demo.engine == "envoy":
         return (

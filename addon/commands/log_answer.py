@@ -168,7 +168,7 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
     """Yield what the model's answers cost, and what has no price."""
     money = answer.total
     if money.answers:
-        yield f"The answers cost another {render_dollars(money.answers)} either way."
+        yield f"Output cost another {render_dollars(money.answers)} either way."
     if money.unpriced_requests and money.is_priced:
         requests = pluralize(money.unpriced_requests, "request")
         worth = f"{money.unpriced:,.0f} input tokens"

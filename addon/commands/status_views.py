@@ -154,7 +154,7 @@ def _describe_input(tally: Tally) -> Rows:
 
 
 def _describe_answers(tally: Tally) -> Rows:
-    yield from (line.removeprefix("answers ") for line in list_answers(tally))
+    yield from (line.removeprefix("output ") for line in list_answers(tally))
 
 
 def _describe_cache(tally: Tally) -> Rows:
@@ -276,7 +276,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Input": _describe_input,
     "": _describe_untouched,
     "Observed": _describe_observed,
-    "Answers": _describe_answers,
+    "Output": _describe_answers,
     "Cache": _describe_cache,
     "Failed": _describe_failures,
     "Sent again": _describe_resent,

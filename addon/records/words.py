@@ -417,13 +417,13 @@ def _render_part(name: str, saved: float, error: float, currency: Currency) -> s
 
 
 def list_answers(tally: Tally) -> Iterator[str]:
-    """Yield what the answers cost, masked or not: `answers cost $0.19 either way`."""
+    """Yield what the output cost, masked or not: `output cost $0.19 either way`."""
     bills = tally.bills
     if bills.answers and bills.answer_dollars:
         is_all = bills.answers == bills.dollars.requests
         some = "" if is_all else f" of {count_requests(bills.answers)}"
         about = "about " if bills.borrowed else ""
-        yield f"answers{some} cost {about}{render_dollars(bills.answer_dollars)} either way"
+        yield f"output{some} cost {about}{render_dollars(bills.answer_dollars)} either way"
 
 
 def render_observed(observed: Tally) -> str:

@@ -76,7 +76,7 @@ def test_without_a_path_the_logs_of_30_days_are_read_where_agents_keep_them(
     words = " ".join(printed.out.split())
     assert re.match(r"2 sessions since \w+ \d+, \d{4}, 46 requests: Input cost \$", words)
     assert "Next: obsmask run -- claude" in words
-    assert re.search(r"The answers cost another \$0\.\d\d either way\.", words)
+    assert re.search(r"Output cost another \$0\.\d\d either way\.", words)
 
 
 def test_where_there_is_no_log_it_says_where_it_looked(

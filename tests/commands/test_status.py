@@ -185,7 +185,7 @@ def test_the_page_tells_what_the_requests_came_to(
         ),
         pytest.param(
             [REQUEST | bill(4, 4, answer_dollars=0.125, price_borrowed_from="OpenAI")],
-            "Answers",
+            "Output",
             ["cost about $0.12 either way"],
             id="answers",
         ),

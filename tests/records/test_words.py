@@ -515,7 +515,7 @@ def test_a_loss_says_when_it_pays_off(
         pytest.param(
             [MASKED | bill(4, 3, answer_dollars=0.5), MASKED | bill(4, 3)],
             "2 requests; input cost $6.00, without masking $8.00: saved $2.00 (25%); "
-            "answers of 1 request cost $0.50 either way",
+            "output of 1 request cost $0.50 either way",
             id="answers, where their price is known",
         ),
         pytest.param(
@@ -525,7 +525,7 @@ def test_a_loss_says_when_it_pays_off(
                 {"purpose": "count"},
             ],
             "1 request, 2 more that only count tokens; input of 1 request cost about $3.00 at "
-            "OpenAI's price, without masking about $4.00: saved $1.00 (25%); answers cost "
+            "OpenAI's price, without masking about $4.00: saved $1.00 (25%); output cost "
             "about $0.50 either way",
             id="the maker's price, and requests that count tokens",
         ),

@@ -239,7 +239,7 @@ function showSum() {
     : `${amount(bill, Math.abs(saved(bill)))} (${percent(Math.abs(saved(bill)), bill.before)}) ${sign}`;
   place("net").textContent = headline[0].toUpperCase() + headline.slice(1);
   document.title = `${place("net").textContent} - history`;
-  const answers = bill.answers ? `; answers cost ${dollars(bill.answers)} either way` : "";
+  const answers = bill.answers ? `; output cost ${dollars(bill.answers)} either way` : "";
   place("line").textContent = main.length
     ? `${plural(main.length, "session")}, ${plural(bill.requests, "request")}; ${tellBill(bill)}${answers}.` : "";
   const borrowed = main.filter(({ sellers }) => sellers.length);
@@ -316,7 +316,7 @@ function listFacts(one) {
     ["Of that at arrival", one.arrival ? bare(one, one.arrival) : ""],
     [masked < 0 ? "Lost by masking" : "Of that by masking",
       one.arrival ? bare(one, Math.abs(masked)) : ""],
-    ["Answers", one.answers ? `${dollars(one.answers)} either way` : ""],
+    ["Output", one.answers ? `${dollars(one.answers)} either way` : ""],
     ["Without a price", one.unpriced ? plural(one.unpriced, "request") : ""],
   ] : [];
   return [
