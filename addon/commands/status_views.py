@@ -251,8 +251,8 @@ def _render_waits(waits: Waits) -> str:
     median, most = waits.percentile(50) or 0.0, waits.percentile(90) or 0.0
     count = len(waits.seconds)
     if count == 1:
-        return f"{median:.2f} s, 1 answer"
-    return f"p50 {median:.2f} s, p90 {most:.2f} s, {count:,} answers"
+        return f"{median:.2f} s, 1 response"
+    return f"p50 {median:.2f} s, p90 {most:.2f} s, {count:,} responses"
 
 
 def _describe_passed(tally: Tally) -> Rows:

@@ -343,7 +343,7 @@ def _explain_sweep(sweep: Sweep, arrival: str) -> Iterator[str]:
     yield (
         f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls. Worst is the most by "
         "which a conversation's bill exceeded that of sending everything, at any of its requests. "
-        "The cache is simulated, and costs do not include answers."
+        "The cache is simulated, and costs do not include output."
     )
     if refused:
         yield (

@@ -85,8 +85,8 @@ def test_the_page_tells_what_the_requests_came_to(
         "                  masking off 1 of 1 request (100.0%): 1 x 500",
         "Most expensive    $2.00, without masking $3.00",
         "                  Wed 04 Mar 2020 12:00, m at h",
-        "First token       0.50 s, 1 answer",
-        "                  where the boundary moved, 2.00 s, 1 answer",
+        "First token       0.50 s, 1 response",
+        "                  where the boundary moved, 2.00 s, 1 response",
         "Passed untouched  1 request: claude-code signs what it sends; "
         "obsmask run -- claude changes that",
         "",
@@ -290,7 +290,7 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST | {"boundary_moved": False, "first_chunk_seconds": n / 4} for n in range(11)],
             "First token",
-            ["p50 1.25 s, p90 2.25 s, 11 answers"],
+            ["p50 1.25 s, p90 2.25 s, 11 responses"],
             id="how long answers took to begin",
         ),
         pytest.param(
