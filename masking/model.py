@@ -322,7 +322,7 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "reread": ReasonInfo("schema1", "its call repeats one whose result had left the window"),
     "bound": ReasonInfo("schema1", "later reasoning is bound to it as it was sent"),
     "summary": ReasonInfo("schema1", "in an agent's request for a summary, left whole"),
-    "refused": ReasonInfo("schema1", "in a conversation of which the provider rejected a masked request"),
+    "refused": ReasonInfo("schema1", "in a conversation with a rejected masked request"),
     "error": ReasonInfo("schema1", "looks like an error"),
     "not_string": ReasonInfo("schema1", "not text"),
     "already_masked": ReasonInfo("schema1", "already a placeholder"),

@@ -481,7 +481,7 @@ def render_next_steps(strategy: str) -> str:
     """Return what else can be played, and how to put this in front of the user's own agent."""
     demo, program = SESSIONS[strategy], f"{_program('obsmask')} demo"
     named = "" if strategy == _DEFAULT else f" {strategy}"
-    more = f"Every request: {program}{named} --all-rows\nOther sessions: {program} NAME\n"
+    more = f"Every request:\n  {program}{named} --all-rows\n\nOther sessions:\n  {program} NAME\n"
     for name, other in SESSIONS.items():
         if name != strategy:
             more += f"  {name:14}  {other.shows}\n"

@@ -25,7 +25,6 @@ from addon.config import (
     render_change,
     render_recall,
     render_start,
-    user_config,
 )
 from addon.config_commands import Advice
 from addon.places import FileState, read_regular, shipped
@@ -322,31 +321,33 @@ def test_an_edit_is_taken_up_once_it_has_stood_still(config: Path) -> None:
     assert not file.settings.policy.enabled
 
 
-def test_the_first_file_of_the_users_own_takes_the_shipped_ones_place(config: Path) -> None:
+def test_the_first_file_of_the_users_own_takes_the_shipped_ones_place(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OBSMASK_CONFIG")
+    own = places["user's own"]
+    own.unlink()
     found = locate_config("")
-    assert (shipped("config.toml"), user_config()) == (found.path, found.awaited)
+    assert (shipped("config.toml"), own) == (found.path, found.awaited)
     file = ConfigFile(found.path, awaited=found.awaited)
     assert look_twice(file) is None
-    user_config().parent.mkdir(parents=True, exist_ok=True)
-    user_config().write_bytes(OFF)
+    own.write_bytes(OFF)
     assert look_twice(file)
-    assert (user_config(), False) == (file.path, file.settings.policy.enabled)
-    user_config().write_bytes(ON)
+    assert (own, False) == (file.path, file.settings.policy.enabled)
+    own.write_bytes(ON)
     assert look_twice(file)
     assert file.settings.policy.enabled
 
 
-@pytest.mark.parametrize("place", ["option", "environment", "user"])
 def test_a_file_that_is_named_or_ones_own_keeps_its_place(
-    place: str, config: Path, monkeypatch: pytest.MonkeyPatch
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if place == "environment":
-        monkeypatch.setenv("OBSMASK_CONFIG", str(config))
-    elif place == "user":
-        user_config().parent.mkdir(parents=True, exist_ok=True)
-        user_config().write_bytes(ON)
-    found = locate_config(str(config) if place == "option" else "")
-    assert (place, None) == (found.place, found.awaited)
+    assert [("option", None), ("environment", None)] == [
+        (found.place, found.awaited) for found in map(locate_config, (str(places["option"]), ""))
+    ]
+    monkeypatch.delenv("OBSMASK_CONFIG")
+    found = locate_config("")
+    assert ("user", None) == (found.place, found.awaited)
 
 
 def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:

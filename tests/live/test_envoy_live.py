@@ -157,6 +157,6 @@ def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> 
     assert 0 == main(["demo", "envoy"])
     shown = " ".join(capsys.readouterr().out.split())
     expected = read_golden(shipped("recordings") / RECORDING)
-    assert "sent again, through an Envoy, to a provider" in shown
+    assert "sent again, through an Envoy, to a mock provider" in shown
     assert "every response arrived intact" in shown
     assert f"{expected[-1]['masked']} of {expected[-1]['tool_results']}" in shown
