@@ -72,9 +72,14 @@ class FoundConfig(NamedTuple):
 
     @property
     def awaited(self) -> Path | None:
-        """The user's own file, where there is none yet: once written it comes before this one."""
+        """The user's own file, if there is none yet: once written, it comes before this one.
+
+        `obsmask run` and `obsmask proxy` name the shipped file to their proxy, so that counts, too.
+        """
         try:
-            return user_config() if self.place == "shipped" else None
+            own = user_config()
+            is_default = self.place in ("shipped", "option") and self.path == shipped(CONFIG_NAME)
+            return own if is_default and not own.exists() else None
         except (OSError, RuntimeError):
             return None
 

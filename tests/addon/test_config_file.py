@@ -348,6 +348,16 @@ def test_a_file_that_is_named_or_ones_own_keeps_its_place(
     monkeypatch.delenv("OBSMASK_CONFIG")
     found = locate_config("")
     assert ("user", None) == (found.place, found.awaited)
+    assert (
+        locate_config(str(shipped("config.toml"))).awaited is None
+    )  # it is preferred to one's own
+
+
+def test_commands_that_name_the_shipped_file_to_their_proxy_await_the_users_own(
+    places: dict[str, Path],
+) -> None:
+    places["user's own"].unlink()
+    assert places["user's own"] == locate_config(str(shipped("config.toml"))).awaited
 
 
 def test_a_file_that_is_being_written_is_not_read(config: Path) -> None:

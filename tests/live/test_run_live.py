@@ -135,6 +135,26 @@ def test_an_agent_is_masked_and_the_last_line_says_what_that_came_to(
     assert ("api.openai.com", "try", 200) == (record["host"], record["tag"], record["status"])
 
 
+_SWITCHED_OFF = """
+import os, subprocess, sys, time
+import httpx
+obsmask = [sys.executable, "-m", "addon.commands.main"]
+subprocess.run([*obsmask, "config", "set", "mode=off"], check=True)
+with httpx.Client(proxy=os.environ["HTTPS_PROXY"], trust_env=False) as client:
+    while client.get("http://obsmask.test/health").json()["is_masking"]:
+        time.sleep(0.1)
+exec(sys.argv[1])
+"""
+
+
+def test_a_users_first_setting_reaches_the_proxy_of_a_run(world: World, home: Path) -> None:
+    """`obsmask config set mode=off`, in a shell of the session."""
+    user = (sys.executable, "-c", _SWITCHED_OFF, AGENT.replace("sys.argv[1:]", "()"))
+    done = run(world, home, *MASKING, "--", *user)
+    assert 5 == done.returncode, done.stderr
+    assert BODY == world.provider.requests[-1].body
+
+
 _LOOK = """
 import os, urllib.request
 proxy = urllib.request.ProxyHandler({"http": os.environ["HTTPS_PROXY"]})
