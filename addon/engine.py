@@ -387,7 +387,7 @@ class Exchange:
         *,
         interrupted: Interruption | None = None,
     ) -> None:
-        """Record the request, which has come to its end, with an answer or without one; once.
+        """Record the request, which has ended, with an answer or without one; once.
 
         status, answer: None if none came. The body of the answer is read soon, in another thread.
         interrupted: by whom the answer was, or the wait for it.

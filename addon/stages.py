@@ -29,7 +29,7 @@ Clearing = Literal["possible", "asked", "refused"]
 """Whether a provider could clear old results, was asked to, or refused the request that asked."""
 
 Interruption = Literal["client left", "provider failed", "proxy ended", "broken off"]
-"""Why an answer did not come to its end; "broken off" where the engine does not say by whom."""
+"""Why a response ended early; "broken off" where the engine does not say by whom."""
 
 
 class Run(NamedTuple):
@@ -201,7 +201,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A request that has come to its end, with an answer or without one.
+    """A request that has ended, with an answer or without one.
 
     `measured` is None if it could not be read, `conversation_id` if its history is not known,
     `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.

@@ -180,7 +180,7 @@ class Board:
         self._conversations: OrderedDict[str, Conversation] = OrderedDict()
 
     def add(self, record: RequestRecord) -> None:
-        """Take in a request that has come to its end; not those of a recording."""
+        """Take in a request that has ended; not those of a recording."""
         if record.replay:
             return
         with self.lock:

@@ -98,7 +98,7 @@ class History:
         prepare_history(folder, self._records())
         running = list_running(folder)
         file = (folder / FILE).stat()
-        # Within a minute a session that idles may come to its end.
+        # Within a minute a session that idles may end.
         now = (*(each.writer for each in running), int(time() / 60) if running else 0)
         version = "-".join(map(str, (file.st_mtime_ns, file.st_size, *now)))
         if version == known:

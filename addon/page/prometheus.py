@@ -193,7 +193,7 @@ class Counters:
         yield from self._histograms.values()
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request that has come to its end, as it was sent; not those of a recording."""
+        """Count a request that has ended, as it was sent; not those of a recording."""
         if record.replay:
             return
         with self.lock:

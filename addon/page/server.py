@@ -59,7 +59,7 @@ class PageServer:
         return f"{Address(self._host, self.port).url}/"
 
     def add(self, record: RequestRecord) -> None:
-        """Take in a request that has come to its end."""
+        """Take in a request that has ended."""
         self._board.add(record)
         if self._counters is not None:
             self._counters.add(record)

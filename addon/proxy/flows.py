@@ -80,7 +80,7 @@ class Flows:
         self._finish(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
-        """Record a request whose answer did not come to its end."""
+        """Record a request whose response ended early."""
         self._finish(flow, find_interruption(flow))
 
     def client_disconnected(self, client: Client) -> None:

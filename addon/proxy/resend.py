@@ -55,7 +55,7 @@ class SecondTries:
         is_own: whether the body is the client's own.
         betas: the values of the header `anthropic-beta` to send with it; None for the request's.
 
-        On return the flow has the answer, if it came to its end, and the request with the body if
+        On return the flow has the answer, if it is complete, and the request with the body if
         the provider took it: a recording, and the record, are of the request that was taken.
         """
         tried = SecondTry(flow, body, ctx.options, betas)
@@ -122,7 +122,7 @@ class SecondTry(server.ConnectionHandler):
         self.layer = layer
 
     async def send(self, seconds: float = SECONDS) -> http.Response | None:
-        """Return the answer, whole; None if none came to its end."""
+        """Return the answer, whole; None if none is complete."""
         try:
             await self.server_event(events.Start())
             async with asyncio.timeout(seconds):

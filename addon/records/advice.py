@@ -139,7 +139,7 @@ def _say_not_cleared(record: RequestRecord, _: Advice) -> str:
 
 
 class Notice(NamedTuple):
-    """Something to say of a request that has come to its end.
+    """Something to say of a request that has ended.
 
     applies: whether there is a reason to say it, given the request and how many in a row, with this
         one, its host has sent no cached tokens for.
@@ -238,7 +238,7 @@ class Warnings:
         self._uncached: LRUCache[str, int] = LRUCache(most or _MAX_HOSTS)
 
     def find(self, record: RequestRecord, advice: Advice) -> list[str]:
-        """Return what to say about a request that has come to its end."""
+        """Return what to say about a request that has ended."""
         uncached = self._count_uncached(record)
         return [
             each.say(record, advice)

@@ -39,7 +39,7 @@ _FIRST_REFUSAL = 400
 
 
 def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
-    """Return the record of a request that has come to its end; `entry` is its ledger entry.
+    """Return the record of a request that has ended; `entry` is its ledger entry.
 
     A field that is left out is null.
     """

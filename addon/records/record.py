@@ -244,7 +244,7 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     status: Annotated[Count | None, means("The status of the answer.")] = None
-    error: Annotated[Interruption | None, means("Why the answer did not come to its end.")] = None
+    error: Annotated[Interruption | None, means("Why the response ended early.")] = None
     input_transformations: Annotated[
         Mapping[str, Count] | None,
         means(
@@ -539,7 +539,7 @@ class McpRecord(BaseModel):
         str | None, means("A random name of the run of the proxy that made the record.")
     ] = None
     tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
-    time: Annotated[str, means("When the response came to its end, in UTC (ISO 8601).")]
+    time: Annotated[str, means("When the response ended, in UTC (ISO 8601).")]
     host: Annotated[str, means("The host of the server.")]
     path: Annotated[str, means("The path of the request, without the query.")]
     status: Annotated[int | None, means("The status of the response.")] = None

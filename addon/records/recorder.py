@@ -148,7 +148,7 @@ class Recorder:
         answer: Message | None = None,
         learn: Callable[[Answered], object] = lambda _: None,
     ) -> None:
-        """Record a request that has come to its end, unless too many wait for that.
+        """Record a request that has ended, unless too many wait for that.
 
         answered: without what is measured, and without the usage.
         history: of the request that holds the history of the conversation, if it is another.

@@ -315,7 +315,7 @@ class SessionLog:
         self._once = Once()
 
     def add(self, record: RequestRecord) -> None:
-        """Take in a request that has come to its end; its session's row is written soon."""
+        """Take in a request that has ended; its session's row is written soon."""
         session = name_session(record)
         if record.replay or session is None:
             return

@@ -350,7 +350,7 @@ class Tally:
     """The sums of some requests.
 
     requests: by whether masking is on, off or observed.
-    failures: by that, and by the status or by why the answer did not come to its end.
+    failures: by that, and by the status or by why the response ended early.
     resent: requests that were sent whole once they were refused masked, by what came of that.
     passed_through: requests that went untouched, by why.
     passed_bound: those of them whose reasoning is bound, by why and by what the provider would do.
@@ -424,7 +424,7 @@ class Tally:
     waits_after_move: Waits = field(default_factory=Waits)
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request that has come to its end."""
+        """Count a request that has ended."""
         if record.masking == "observed":
             as_if, is_held_out = as_masked(record), record.group == "holdout"
             self.observed = self.observed or Tally()
@@ -589,7 +589,7 @@ class RunTally:
     held: set[int | None] = field(default_factory=set)
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request that has come to its end."""
+        """Count a request that has ended."""
         self.tally.add(record)
         if record.boundary_held:
             self.held.add(record.conversation)
@@ -603,5 +603,5 @@ class Totals:
     replayed: RunTally = field(default_factory=RunTally)
 
     def add(self, record: RequestRecord) -> None:
-        """Count a request that has come to its end."""
+        """Count a request that has ended."""
         (self.replayed if record.replay else self.sent).add(record)
