@@ -67,6 +67,18 @@ def test_a_mistake_is_named_with_its_key(given: Mistake) -> None:
     assert given.expected == str(caught.value)
 
 
+def test_a_marker_may_be_too_long_only_with_the_arguments_that_another_table_allows() -> None:
+    marker = "arrival.marker_template='{arguments}'"
+    most = "arrival.max_chars=6500"
+    assert parse(ON, marker, most)
+    with pytest.raises(ConfigError) as caught:
+        parse(ON, marker, most, "schema1.placeholder_arguments_chars=1000")
+    assert (
+        "must be at least 7,000: head, tail and the longest marker in 'arrival.max_chars'"
+        == str(caught.value)
+    )
+
+
 def test_a_mistake_in_the_file_has_its_full_path() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(ON.replace("true", "false"))
