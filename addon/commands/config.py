@@ -242,8 +242,6 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
         print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
     if {value.name for value in changed} & AT_THE_NEXT_START:
         print("A running proxy uses this after its next start.")
-    elif found.place == "shipped":  # a proxy looks for the user's first file; they do not
-        print("A running obsmask ext-proc or LiteLLM uses this after its next start.")
 
 
 # How they edit a file: tomlkit edits its text, which keeps comments and layout. The result is not

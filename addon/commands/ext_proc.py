@@ -14,7 +14,7 @@ from addon.commands.options import (
     read_overrides,
     whole_number,
 )
-from addon.config import find_config
+from addon.config import locate_config
 from addon.gateways.envoy.launch import has_extra
 
 PORT = 9002
@@ -71,5 +71,5 @@ def command(
     logging.basicConfig(format="[%(asctime)s] %(message)s", datefmt="%H:%M:%S")
     logging.getLogger("observation_masking").setLevel(logging.INFO)
     overrides = [*read_overrides(given), *((OBSERVE,) if observe else ())]
-    config = find_config(str(given["config"])).absolute()
+    config = locate_config(str(given["config"]))
     asyncio.run(supervise(Service(host, port, workers, drain, config, overrides, tag or None)))

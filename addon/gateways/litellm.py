@@ -10,13 +10,12 @@ import logging
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
 
-from addon.config import ConfigFile, without_memory
+from addon.config import ConfigFile, FoundConfig, without_memory
 from addon.engine import Engine, Exchange
 from addon.request import Headers, PlainMessage
 from addon.stages import Received
@@ -203,8 +202,8 @@ class LiteLLMGateway:
     id: a retry has the same one, and so has the call in another format that LiteLLM makes of one.
     """
 
-    def __init__(self, config: Path, own: Collection[str]) -> None:
-        self.config = ConfigFile(config, adapt=without_memory)
+    def __init__(self, config: FoundConfig, own: Collection[str]) -> None:
+        self.config = ConfigFile(config.path, adapt=without_memory, awaited=config.awaited)
         self._own = frozenset(own)
         self._engine = Engine()
         self._open: OrderedDict[str, _Open] = OrderedDict()

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from addon.config import find_config, render_start
+from addon.config import locate_config, render_start
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from masking.errors import ConfigError
 
@@ -150,7 +150,7 @@ def _log_to_standard_error() -> None:
 def _start() -> ObservationMasking:
     _log_to_standard_error()
     try:
-        gateway = LiteLLMGateway(find_config(""), all_litellm_params)
+        gateway = LiteLLMGateway(locate_config(""), all_litellm_params)
     except ConfigError as error:
         sys.exit(f"observation-masking: {error}")
     atexit.register(gateway.close)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import count
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from addon.config import FoundConfig, locate_config, user_config
 from addon.gateways import litellm
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from masking.errors import ConfigError
@@ -63,7 +65,7 @@ def gateway(tmp_path: Path) -> LiteLLMGateway:
 def make_gateway(folder: Path, config: str = CONFIG) -> LiteLLMGateway:
     path = folder / "config.toml"
     path.write_text(config.replace("%s", str(folder / "records.jsonl")))
-    return LiteLLMGateway(path, OWN)
+    return LiteLLMGateway(FoundConfig(path, "option"), OWN)
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
@@ -279,6 +281,24 @@ def test_a_memory_that_is_asked_for_later_changes_nothing(
         assert [MASKED] == mask(gateway, call_of(call_id=str(number)))
         if any("observation_masking.memory.enabled" in line for line in caplog.messages):
             break
+    gateway.close()
+
+
+def test_the_first_file_of_the_users_own_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    gateway = LiteLLMGateway(locate_config(""), OWN)
+    assert [None] == mask(gateway, call_of())  # three turns are too few for the shipped settings
+    user_config().parent.mkdir()
+    user_config().write_text(CONFIG.replace("%s", str(tmp_path / "records.jsonl")))
+    end = time.monotonic() + 60
+    for number in count(2):
+        if [MASKED] == mask(gateway, call_of(call_id=str(number))):
+            break
+        assert time.monotonic() < end
+        time.sleep(0.05)
     gateway.close()
 
 

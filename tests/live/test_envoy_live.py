@@ -152,6 +152,24 @@ def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: 
             eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
 
 
+def test_the_first_file_of_the_users_own_reaches_processors_that_run(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    port, own = find_free_port(), tmp_path / "config" / "observation-masking" / "config.toml"
+    env = environment(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "config"))
+    config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
+    with (
+        running_service(tmp_path, "--drain", "1", env=env, port=port),
+        running_envoy(require_envoy(), config) as envoy,
+    ):
+        behind = Behind(envoy, [], tmp_path, upstream)
+        assert BODY == behind.send(BODY, "/shipped/v1/chat/completions").body
+        own.parent.mkdir(parents=True)
+        own.write_bytes(ON)
+        paths = (f"/{number}/v1/chat/completions" for number in count())
+        eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
+
+
 @pytest.mark.thorough
 def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["demo", "envoy"])

@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -21,6 +20,7 @@ from addon.config import (
     Change,
     ConfigFile,
     ConfigWatch,
+    FoundConfig,
     render_change,
     render_no_page,
     render_recall,
@@ -65,7 +65,7 @@ class Service(NamedTuple):
     port: int
     workers: int
     drain_seconds: float
-    config: Path
+    config: FoundConfig
     overrides: list[str]
     tag: str | None
 
@@ -73,6 +73,7 @@ class Service(NamedTuple):
 class WorkerOptions(NamedTuple):
     """What a process is to serve, and how.
 
+    config, awaited: the file of settings, and the one that takes its place once it exists.
     run, tag: as in `Run`.
     drain_seconds: as in `Service`.
     page: where the page of the service is; None if it has none.
@@ -80,6 +81,7 @@ class WorkerOptions(NamedTuple):
 
     address: str
     config: str
+    awaited: str | None
     overrides: list[str]
     run: str
     tag: str | None
@@ -92,7 +94,8 @@ async def supervise(service: Service) -> None:
 
     Raises ConfigError, OSError if an address is taken, and RuntimeError if no process starts.
     """
-    config = ConfigFile(service.config, service.overrides, without_memory)
+    path, awaited = service.config.path, service.config.awaited
+    config = ConfigFile(path, service.overrides, without_memory, awaited)
     with _hold_ports(service) as ports:
         await _Supervisor(service, config, ports).run()
 
@@ -137,9 +140,11 @@ class _Supervisor:
     async def _start(self, port: int) -> asyncio.subprocess.Process:
         """Start a process; return once it serves. Raises RuntimeError if it does not."""
         address = f"{bracket(self._service.host)}:{port}"
+        found = self._service.config
         options = WorkerOptions(
             address,
-            str(self._service.config),
+            str(found.path),
+            str(found.awaited) if found.awaited else None,
             self._service.overrides,
             self._run,
             self._service.tag,

@@ -42,7 +42,8 @@ _OPTIONS = (
 
 async def serve(options: WorkerOptions, say: Callable[[bytes], object]) -> None:
     """Serve until told to end. Raises ConfigError, and RuntimeError if the address is taken."""
-    config = ConfigFile(Path(options.config), options.overrides, without_memory)
+    awaited = Path(options.awaited) if options.awaited else None
+    config = ConfigFile(Path(options.config), options.overrides, without_memory, awaited)
     run = Run(options.run, options.tag)
     processor = Processor(config, run, lambda record: say(_as_line(record)))
     server = grpc.aio.server(options=_OPTIONS)
