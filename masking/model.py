@@ -305,7 +305,9 @@ class ReasonInfo(NamedTuple):
 REASONS: Mapping[Reason, ReasonInfo] = {
     "masked": ReasonInfo("schema1", "old enough, and replaced by a placeholder"),
     "cleared": ReasonInfo("schema1", "old enough, and cleared by the provider at our request"),
-    "redacted": ReasonInfo("redaction", "answered since, and replaced by a placeholder"),
+    "redacted": ReasonInfo(
+        "redaction", "replaced by a placeholder, as the assistant has replied since"
+    ),
     "reduced": ReasonInfo("reduction", "replaced to bring the history within its budget"),
     "dropped": ReasonInfo("reduction", "dropped with its message for the same budget"),
     "off": ReasonInfo("schema1", "kept, because masking is off"),
@@ -329,7 +331,7 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "too_short": ReasonInfo("schema1", "shorter than min_chars"),
     "not_shorter": ReasonInfo("schema1", "would not get shorter"),
     "other_tool": ReasonInfo("redaction", "of a tool that is not redacted"),
-    "in_use": ReasonInfo("redaction", "not answered by the assistant yet"),
+    "in_use": ReasonInfo("redaction", "the assistant has not replied since"),
 }
 """Every reason, in the order in which people read them. All that explains a reason quotes it."""
 

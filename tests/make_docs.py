@@ -29,7 +29,12 @@ from masking.model import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.window import MaskPolicy
-from tests.support.client_table import list_clients, list_readme_clients, list_untried
+from tests.support.client_table import (
+    list_clients,
+    list_measured_clients,
+    list_readme_clients,
+    list_untried,
+)
 from tests.support.pages import find_pages
 from tests.support.places import CONFIG, ROOT
 
@@ -260,6 +265,7 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "command": list_command,
     "clients": list_clients,
     "clients of the readme": list_readme_clients,
+    "clients measured": list_measured_clients,
     "clients not tried": list_untried,
 }
 

@@ -248,9 +248,10 @@ class Schema1Table:
         "where the provider then silently drops the reasoning (OpenAI). The newest models bind "
         "their reasoning to everything before it, tool results included. Anthropic accepts "
         "masking for accounts created before August 31, 2026, at claude-opus-5-5, sonnet-5-5, "
-        "haiku-5-5, and fable-5-1. To find out, the proxy masks one request from Claude Code; if "
-        "Anthropic refuses it, the proxy sends the agent's own bytes at once, the agent gets the "
-        "response to those, and the account is left alone for 30 days. This needs the memory.",
+        "haiku-5-5, and fable-5-1. To find out, the proxy masks one request from Claude Code or "
+        "pydantic-ai; if Anthropic refuses it, the proxy sends the agent's own bytes at once, the "
+        "agent gets the response to those, and the account is left alone for 30 days. This needs "
+        "the memory.",
     )
     provider_clearing: StrictBool = Field(
         default=False,

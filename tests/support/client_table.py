@@ -1,4 +1,4 @@
-"""The tables of clients in the README and docs/agents.md.
+"""The tables of clients in the README, docs/agents.md, and docs/measured/clients.md.
 
 They are written from docs/clients.toml, which says what each of its fields means.
 """
@@ -104,17 +104,37 @@ def read_clients() -> Data:
 
 
 def list_clients(kind: str) -> Iterator[str]:
-    """Yield when agents or libraries were tested, and their table, for docs/agents.md."""
-    clients = [each for each in read_clients().clients if each.kind == kind]
+    """Yield the agents or libraries that are masked, and a table of the others, for docs/agents.md.
+
+    The others are those of which there is more to say than that they are masked.
+    """
+    clients = _find(kind)
+    plain = [each for each in clients if each.outcome == "masked" and not each.note]
+    names = ", ".join(each.label for each in plain)
+    yield from textwrap.wrap(f"Masked: {names}.", _WIDTH, break_on_hyphens=False)
+    yield ""
+    yield f"| Other {'agents' if kind == 'agent' else 'libraries'} | Masked? |"
+    yield "|---|---|"
+    for client in clients:
+        if client not in plain:
+            yield f"| {client.label} | {_tell(client)} |"
+
+
+def list_measured_clients(kind: str) -> Iterator[str]:
+    """Yield when agents or libraries were tested, and what came of it, for the measured page."""
+    clients = _find(kind)
     yield f"Tested {_tell_dates(clients)}."
     yield ""
-    yield f"| {kind.capitalize()} | Version | API | Masked? | Results masked |"
-    yield "|---|---|---|---|---|"
+    yield f"| {kind} | version | API | results masked |"
+    yield "|---|---|---|---|"
     for client in clients:
         speaks = ", ".join(FORMATS[each].page for each in client.speaks)
         results = "; ".join((client.results, *_tell_recorded(client)))
-        cells = (client.label, client.version, speaks, _tell(client), results)
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join((client.label, client.version, speaks, results))} |"
+
+
+def _find(kind: str) -> list[Client]:
+    return [each for each in read_clients().clients if each.kind == kind]
 
 
 def _tell_dates(clients: Sequence[Client]) -> str:
