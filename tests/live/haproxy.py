@@ -23,9 +23,13 @@ DOCUMENTED = ROOT / "docs" / "haproxy.cfg"
 
 @dataclass(frozen=True)
 class HAProxy:
-    """A running HAProxy: where agents find it, and the socket that takes commands."""
+    """A running HAProxy: where agents find it, and the socket that takes commands.
+
+    port: for clients of a proxy. reverse_port: for those that take a base URL.
+    """
 
     port: int
+    reverse_port: int
     socket: Path
 
     @property
@@ -53,14 +57,17 @@ class HAProxy:
 
 
 @contextlib.contextmanager
-def running_haproxy(folder: Path, ports: Sequence[int]) -> Iterator[HAProxy]:
+def running_haproxy(
+    folder: Path, ports: Sequence[int], reverse_ports: Sequence[int]
+) -> Iterator[HAProxy]:
     """Run it with the documented configuration, with other addresses; wait until all are up."""
     assert PROGRAM is not None
-    running = HAProxy(find_free_port(), folder / "haproxy.sock")
+    running = HAProxy(find_free_port(), find_free_port(), folder / "haproxy.sock")
     config = DOCUMENTED.read_text(encoding="utf-8")
-    for place, port in zip(("8081", "8082", "8083"), ports, strict=True):
-        config = config.replace(f"127.0.0.1:{place}", f"127.0.0.1:{port}")
-    config = config.replace("127.0.0.1:8080", f"127.0.0.1:{running.port}")
+    places = (8081, 8082, 8083, 8091, 8092, 8093, 8080, 8090)
+    actual = (*ports, *reverse_ports, running.port, running.reverse_port)
+    port_at = dict(zip(places, actual, strict=True))
+    config = re.sub(r"(?<=127\.0\.0\.1:)\d+", lambda found: str(port_at[int(found[0])]), config)
     config = re.sub(r"(stats socket) \S+", rf"\1 {running.socket}", config)
     (folder / "haproxy.cfg").write_text(config, encoding="utf-8")
     with (folder / "haproxy.log").open("wb") as log:

@@ -7,13 +7,18 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
 
+from addon.network import find_free_port
+from addon.proxy.authorities import write_bundle
 from tests.live.haproxy import NEEDS_HAPROXY, HAProxy, running_haproxy
 from tests.live.harness import (
     ON,
+    SECONDS,
     Live,
     Sink,
     Upstream,
@@ -22,38 +27,67 @@ from tests.live.harness import (
     eventually,
     masked,
     running_addon,
+    running_upstream,
     stream,
 )
+from tests.studio.client import TOUR
+from tests.studio.clients import CLIENTS
+from tests.studio.installation import find_installed
+from tests.studio.recorder import Workspace, run_client
+from tests.studio.scenario import write_project
+from tests.studio.scripted_client import script_replies
 
 pytestmark = [NEEDS_HAPROXY, pytest.mark.thorough]
 
 CONFIG = ON + b"[observation_masking.memory]\nenabled = false\n"
 BODY = encoded(conversation())
 SENT = masked(BODY, CONFIG)
-CLIENTS = 9
+AGENTS = 9
 END = " 2\n\n"
-PATHS = [f"/{place}/chat/completions" for place in range(CLIENTS)]
+PATHS = [f"/{place}/chat/completions" for place in range(AGENTS)]
 
 
-@pytest.fixture(scope="module")
-def replicas(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Live]]:
-    folders = [tmp_path_factory.mktemp(name) for name in "abc"]
+@contextlib.contextmanager
+def running_replicas(
+    folder: Path, upstream: Upstream, behind: int
+) -> Iterator[tuple[list[Live], HAProxy]]:
+    """Run three proxies, each also in reverse mode before a port of the upstream, and HAProxy."""
+    reverse_ports = [find_free_port() for _ in "abc"]
     with contextlib.ExitStack() as stack:
-        running = [running_addon(folder, upstream, config=CONFIG) for folder in folders]
-        yield [stack.enter_context(each) for each in running]
+        running: list[Live] = []
+        for name, port in zip("abc", reverse_ports, strict=True):
+            (folder / name).mkdir()
+            target = f"reverse:https://localhost:{behind}@{port}"
+            modes = ("--mode", "regular", "--mode", target)
+            live = running_addon(folder / name, upstream, *modes, config=CONFIG)
+            running.append(stack.enter_context(live))
+        ports = [each.proxy.port for each in running]
+        yield running, stack.enter_context(running_haproxy(folder, ports, reverse_ports))
 
 
 @pytest.fixture(scope="module")
-def haproxy(replicas: list[Live], tmp_path_factory: pytest.TempPathFactory) -> Iterator[HAProxy]:
-    folder = tmp_path_factory.mktemp("haproxy")
-    with running_haproxy(folder, [each.proxy.port for each in replicas]) as running:
-        yield running
+def running(
+    upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[list[Live], HAProxy]]:
+    folder = tmp_path_factory.mktemp("replicas")
+    with running_replicas(folder, upstream, upstream.sink.port) as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def replicas(running: tuple[list[Live], HAProxy]) -> list[Live]:
+    return running[0]
+
+
+@pytest.fixture(scope="module")
+def haproxy(running: tuple[list[Live], HAProxy]) -> HAProxy:
+    return running[1]
 
 
 @pytest.fixture
 def clients(replicas: list[Live], haproxy: HAProxy) -> Iterator[list[httpx.Client]]:
     with contextlib.ExitStack() as stack:
-        made = [replicas[0].client(proxy=haproxy.url) for _ in range(CLIENTS)]
+        made = [replicas[0].client(proxy=haproxy.url) for _ in range(AGENTS)]
         yield [stack.enter_context(each) for each in made]
 
 
@@ -78,6 +112,16 @@ def ask_all(
     return asked
 
 
+def count_records(replicas: list[Live]) -> list[int]:
+    return [len(live.records()) for live in replicas]
+
+
+def gained_records(replicas: list[Live], before: list[int]) -> list[int]:
+    """Wait for four more records; return how many each replica has gained, the fewest first."""
+    eventually(lambda: sum(count_records(replicas)) == sum(before) + 4 or None)
+    return sorted(now - was for now, was in zip(count_records(replicas), before, strict=True))
+
+
 def _has_heard(sink: Sink, count: int) -> bool | None:
     return len(sink.heard) >= count or None
 
@@ -86,7 +130,7 @@ def _has_heard(sink: Sink, count: int) -> bool | None:
 def asking() -> Iterator[tuple[ThreadPoolExecutor, threading.Event]]:
     """Threads for the clients, and what their answers wait for; whatever happens, it comes."""
     gate = threading.Event()
-    with ThreadPoolExecutor(CLIENTS) as pool:
+    with ThreadPoolExecutor(AGENTS) as pool:
         try:
             yield pool, gate
         finally:
@@ -106,13 +150,13 @@ def test_a_replica_that_is_drained_gets_nothing_new_and_loses_nothing(
         gate.set()
         ends = [each.result() for each in asked]
     assert [("DRAIN", 2)] * 2 == [before, after]
-    assert [END] * CLIENTS == ends
+    assert [END] * AGENTS == ends
     for client in clients:  # an agent ends: until then it keeps its connection
         client.close()
     eventually(lambda: {n for _, n in haproxy.read_servers().values()} == {0} or None)
     haproxy.tell("set server proxies/a state ready")
     haproxy.await_states(["UP"] * 3)
-    assert [SENT] * CLIENTS == [heard.body for heard in upstream.sink.heard[start:]]
+    assert [SENT] * AGENTS == [heard.body for heard in upstream.sink.heard[start:]]
 
 
 @pytest.mark.parametrize(
@@ -138,9 +182,9 @@ def test_what_names_the_same_conversation_comes_to_one_replica(
                 client.get("http://obsmask.test/health", headers={header: f"{n}"}).json()["run"]
                 for _ in range(3)
             }
-            for n in range(CLIENTS)
+            for n in range(AGENTS)
         ]
-    assert [1] * CLIENTS == [*map(len, runs)]
+    assert [1] * AGENTS == [*map(len, runs)]
     assert 3 == len(set.union(*runs))
 
 
@@ -156,15 +200,56 @@ def test_tunnels_with_the_same_credential_for_the_proxy_come_to_one_replica(
 ) -> None:
     haproxy.await_states(["UP"] * 3)
     url = haproxy.url.replace("://", "://agent:x@")
-    before = [len(live.records()) for live in replicas]
+    before = count_records(replicas)
     for _ in range(4):
         with replicas[0].client(proxy=url) as client:
             assert (
                 200 == client.post(upstream.sink.url("/chat/completions"), content=BODY).status_code
             )
-    eventually(lambda: sum(len(live.records()) for live in replicas) == sum(before) + 4 or None)
-    gained = [len(live.records()) - was for live, was in zip(replicas, before, strict=True)]
-    assert [0, 0, 4] == sorted(gained)
+    assert [0, 0, 4] == gained_records(replicas, before)
+
+
+def test_a_client_with_a_base_url_is_masked_and_keeps_its_replica(
+    replicas: list[Live], haproxy: HAProxy, upstream: Upstream
+) -> None:
+    """As claude-code is run: over plain HTTP to the balancer, with its session in a header."""
+    haproxy.await_states(["UP"] * 3)
+    start, before = len(upstream.sink.heard), count_records(replicas)
+    headers = {"x-claude-code-session-id": "one"}
+    for _ in range(4):  # a connection each
+        url = f"http://127.0.0.1:{haproxy.reverse_port}/base/chat/completions"
+        assert 200 == httpx.post(url, content=BODY, headers=headers, trust_env=False).status_code
+    assert [SENT] * 4 == [heard.body for heard in upstream.sink.heard[start:]]
+    assert [0, 0, 4] == gained_records(replicas, before)
+    record = next(r for live in replicas for r in live.records() if r["path"].startswith("/base"))
+    assert "localhost" == record["host"]  # the provider's, whose prices hold
+
+
+def test_claude_code_is_masked_behind_the_balancer(tmp_path: Path) -> None:
+    client = replace(CLIENTS["claude-code"], scenario=TOUR)
+    package = find_installed(client)
+    if package is None:
+        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
+    workspace = Workspace(tmp_path / "agent")
+    write_project(client.scenario.project, workspace.work)
+    replies = script_replies(client, workspace.work)
+    with (
+        running_upstream(tmp_path / "upstream", replies) as upstream,
+        running_replicas(tmp_path, upstream, upstream.provider.port) as (replicas, haproxy),
+    ):
+        base_url = f"http://127.0.0.1:{haproxy.reverse_port}"
+        own = {**(client.environment or {}), "ANTHROPIC_BASE_URL": base_url}
+        del own["CLAUDE_CODE_ATTRIBUTION_HEADER"]  # a user's has the hash, but not with a base URL
+        write_bundle(workspace.bundle, [upstream.ca])
+        run_client(replace(client, environment=own), package, workspace, None, SECONDS)
+        provider = upstream.provider
+        assert [] == provider.refusals
+        last = len(replies.replies) - 1
+        assert last == max(replies.place(each.said) for each in provider.requests)
+        eventually(lambda: sum(count_records(replicas)) >= last or None)
+        counts = [[record["masked"] for record in live.records()] for live in replicas]
+    assert 1 == len([each for each in counts if len(each) > 2]), counts  # a session, one replica
+    assert max(map(max, filter(None, counts))) > 0
 
 
 def test_a_replica_that_is_killed_takes_nothing_but_its_own_requests_with_it(
@@ -178,9 +263,9 @@ def test_a_replica_that_is_killed_takes_nothing_but_its_own_requests_with_it(
         haproxy.await_states(["DOWN", "UP", "UP"])
         gate.set()
         ends = [each.result() for each in asked]
-    assert [("UP", CLIENTS // 3)] * 3 == [*servers.values()]
-    assert (CLIENTS // 3, 2 * CLIENTS // 3) == (ends.count(None), ends.count(END))
+    assert [("UP", AGENTS // 3)] * 3 == [*servers.values()]
+    assert (AGENTS // 3, 2 * AGENTS // 3) == (ends.count(None), ends.count(END))
     urls = [upstream.sink.url(path) for path in PATHS]
     again = [ask(client, url) for client, url in zip(clients, urls, strict=True)]
-    assert [END] * CLIENTS == again
-    assert [SENT] * 2 * CLIENTS == [heard.body for heard in upstream.sink.heard[start:]]
+    assert [END] * AGENTS == again
+    assert [SENT] * 2 * AGENTS == [heard.body for heard in upstream.sink.heard[start:]]
