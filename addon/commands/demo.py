@@ -121,7 +121,7 @@ SESSIONS: Mapping[str, Demo] = {
         config="openai-questions.reduction.toml",
     ),
     "all": _QUESTIONS._replace(
-        shows="both of these, and masking", config="openai-questions.all.toml"
+        shows="redaction, reduction, and masking together", config="openai-questions.all.toml"
     ),
 }
 """By name: a strategy, or the agent whose session is played under the shipped configuration, or
