@@ -30,6 +30,7 @@ from tests.support.block_schedules import (
     Request,
     find_cheapest,
     move_at,
+    send,
     send_all,
 )
 from tests.support.first_behind import find_first_behind
@@ -259,7 +260,7 @@ def bill_each(
     """
     talk = send_each(talk, kinds)
     drawn = follow_each(talk, kinds, 0.1)
-    masked = [send_all(talk, since)[number] for number, since in enumerate(drawn)]
+    masked = [[*send(talk, number, since)] for number, since in enumerate(drawn)]
     unmasked = send_all(talk, [NEVER] * len(talk.results))
     changes = [
         sum(block.tokens for block in blocks) * max(kind[1], before[1]) * (kind != before)

@@ -40,10 +40,11 @@ class BlockConversation(NamedTuple):
 
 def send_all(talk: BlockConversation, since: Sequence[int]) -> list[list[Block]]:
     """Return the blocks of each request; `since` has the request that masks each result first."""
-    return [[*_send(talk, number, since)] for number in range(len(talk.requests))]
+    return [[*send(talk, number, since)] for number in range(len(talk.requests))]
 
 
-def _send(talk: BlockConversation, number: int, since: Sequence[int]) -> Iterator[Block]:
+def send(talk: BlockConversation, number: int, since: Sequence[int]) -> Iterator[Block]:
+    """Yield the blocks of one request."""
     blocks, marks = talk.requests[number]
     lifetimes = dict(marks)
     masked = {
