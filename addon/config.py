@@ -83,6 +83,10 @@ class FoundConfig(NamedTuple):
         except (OSError, RuntimeError):
             return None
 
+    def open(self, overrides: Sequence[str] = (), adapt: "Adapt | None" = None) -> "ConfigFile":
+        """Return its settings, which follow its edits. Raises as `ConfigFile` does."""
+        return ConfigFile(self.path, overrides, adapt, self.awaited)
+
 
 def find_config(option: str, *, script: Path | None = None) -> Path:
     """Return the path that `locate_config` finds."""
@@ -233,7 +237,7 @@ class ConfigFile:
         awaited: Path | None = None,
     ) -> None:
         self.path = path
-        self._awaited = awaited
+        self.awaited = awaited
         self._adapt = adapt
         self._overrides = tuple(overrides)
         self._price_list, passed_over = find_stored()
@@ -261,8 +265,8 @@ class ConfigFile:
         So a file that is half written is not taken up. After a mistake the settings stay as they
         were. None if there is nothing new.
         """
-        if self._awaited is not None and read_state(self._awaited) is not None:
-            self.path, self._awaited = self._awaited, None
+        if self.awaited is not None and read_state(self.awaited) is not None:
+            self.path, self.awaited = self.awaited, None
         state, before = read_state(self.path), self._seen
         self._seen = state
         return self._take_up(state) if before == state != self._taken else None

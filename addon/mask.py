@@ -14,7 +14,6 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.options import Options
 
 from addon.config import (
-    ConfigFile,
     locate_config,
     render_no_page,
     render_recall,
@@ -87,7 +86,7 @@ class ObservationMasking:
             engine.run = engine.run._replace(tag=one_line(ctx.options.mask_tag) or None)
             if engine.config is None or {"mask_config", "mask_set"} & updated:
                 found = locate_config(ctx.options.mask_config, script=Path(__file__))
-                config = ConfigFile(found.path, ctx.options.mask_set, awaited=found.awaited)
+                config = found.open(ctx.options.mask_set)
                 if engine.config is None:
                     engine.start()
                 engine.use(config)

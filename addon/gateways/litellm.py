@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from addon.config import ConfigFile, FoundConfig, without_memory
+from addon.config import FoundConfig, without_memory
 from addon.engine import Engine, Exchange
 from addon.request import Headers, PlainMessage
 from addon.stages import Received
@@ -203,7 +203,7 @@ class LiteLLMGateway:
     """
 
     def __init__(self, config: FoundConfig, own: Collection[str]) -> None:
-        self.config = ConfigFile(config.path, adapt=without_memory, awaited=config.awaited)
+        self.config = config.open(adapt=without_memory)
         self._own = frozenset(own)
         self._engine = Engine()
         self._open: OrderedDict[str, _Open] = OrderedDict()

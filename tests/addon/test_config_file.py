@@ -329,7 +329,7 @@ def test_the_first_file_of_the_users_own_takes_the_shipped_ones_place(
     own.unlink()
     found = locate_config("")
     assert (shipped("config.toml"), own) == (found.path, found.awaited)
-    file = ConfigFile(found.path, awaited=found.awaited)
+    file = found.open()
     assert look_twice(file) is None
     own.write_bytes(OFF)
     assert look_twice(file)

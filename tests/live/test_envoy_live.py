@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -22,7 +24,15 @@ from addon.gateways.envoy.launch import (
 from addon.network import find_free_port
 from addon.places import shipped
 from tests.golden import read_golden
-from tests.live.envoy_harness import MISSING, Behind, connect, require_envoy, running_behind, spell
+from tests.live.envoy_harness import (
+    MISSING,
+    Behind,
+    connect,
+    find_processes,
+    require_envoy,
+    running_behind,
+    spell,
+)
 from tests.live.harness import (
     ON,
     Upstream,
@@ -159,7 +169,7 @@ def test_the_first_file_of_the_users_own_reaches_processors_that_run(
     env = environment(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "config"))
     config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
     with (
-        running_service(tmp_path, "--drain", "1", env=env, port=port),
+        running_service(tmp_path, "--drain", "1", env=env, port=port) as service,
         running_envoy(require_envoy(), config) as envoy,
     ):
         behind = Behind(envoy, [], tmp_path, upstream)
@@ -167,6 +177,10 @@ def test_the_first_file_of_the_users_own_reaches_processors_that_run(
         own.parent.mkdir(parents=True)
         own.write_bytes(ON)
         paths = (f"/{number}/v1/chat/completions" for number in count())
+        eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
+        for process in find_processes(service):  # one that is started again has it, too
+            os.kill(process, signal.SIGKILL)
+        eventually(lambda: BODY == behind.send(BODY, next(paths)).body or None)
         eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
 
 

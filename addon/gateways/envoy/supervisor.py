@@ -94,8 +94,7 @@ async def supervise(service: Service) -> None:
 
     Raises ConfigError, OSError if an address is taken, and RuntimeError if no process starts.
     """
-    path, awaited = service.config.path, service.config.awaited
-    config = ConfigFile(path, service.overrides, without_memory, awaited)
+    config = service.config.open(service.overrides, without_memory)
     with _hold_ports(service) as ports:
         await _Supervisor(service, config, ports).run()
 
@@ -140,11 +139,11 @@ class _Supervisor:
     async def _start(self, port: int) -> asyncio.subprocess.Process:
         """Start a process; return once it serves. Raises RuntimeError if it does not."""
         address = f"{bracket(self._service.host)}:{port}"
-        found = self._service.config
+        config = self._config  # one that is started again gets the file that holds by then
         options = WorkerOptions(
             address,
-            str(found.path),
-            str(found.awaited) if found.awaited else None,
+            str(config.path),
+            str(config.awaited) if config.awaited else None,
             self._service.overrides,
             self._run,
             self._service.tag,
