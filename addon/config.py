@@ -88,11 +88,6 @@ class FoundConfig(NamedTuple):
         return ConfigFile(self.path, overrides, adapt, self.awaited)
 
 
-def find_config(option: str, *, script: Path | None = None) -> Path:
-    """Return the path that `locate_config` finds."""
-    return locate_config(option, script=script).path
-
-
 def locate_config(option: str, *, script: Path | None = None) -> FoundConfig:
     """Return the file to use: the option's, the environment's, the user's own, the shipped one.
 

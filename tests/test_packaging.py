@@ -238,8 +238,8 @@ from masking.config import Settings
 from addon.records.build import describe_software
 describe_software(Settings())
 import addon.gateways.litellm
-from addon.config import ConfigFile, find_config
-assert ConfigFile(find_config("")).settings.changes
+from addon.config import locate_config
+assert locate_config("").open().settings.changes
 call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 turn = [
     {"role": "assistant", "content": None, "tool_calls": [call]},

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from addon.commands.doctor.proxies import find_addresses
-from addon.config import ConfigFile, advise, find_config
+from addon.config import advise, locate_config
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.page.history import History
 from addon.page.server import PageServer
@@ -86,7 +86,7 @@ def serve_history(port: int = 0) -> Iterator[str]:
 def _find_records() -> Path:
     """Return where the configuration has records go. Raises RuntimeError without a home."""
     try:
-        settings = ConfigFile(find_config("")).settings
+        settings = locate_config("").open().settings
     except ConfigError:  # the history is there all the same
         settings = Settings()
     return RecordFile(settings.metrics).path

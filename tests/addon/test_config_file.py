@@ -20,7 +20,6 @@ from addon.config import (
     Change,
     ConfigFile,
     ConfigWatch,
-    find_config,
     locate_config,
     render_change,
     render_recall,
@@ -107,7 +106,9 @@ def test_the_places_of_a_configuration_have_an_order(
     if "working directory" in without:
         places["working directory"].unlink()
     option = "" if "option" in without else str(places["option"])
-    assert places[expected] == find_config(option, script=own_script() if is_mitmdump else None)
+    assert (
+        places[expected] == locate_config(option, script=own_script() if is_mitmdump else None).path
+    )
 
 
 def own_script() -> Path:
@@ -178,10 +179,10 @@ def test_only_the_folder_of_the_script_that_is_loaded_gives_a_configuration(
     local, script = written(project / "config.toml", content), load(project, checkout)
     if is_read and content != ON:
         with pytest.raises(ConfigError, match="not TOML"):
-            find_config("", script=script)
+            locate_config("", script=script)
         return
     with caplog.at_level(logging.INFO):
-        found = find_config("", script=script)
+        found = locate_config("", script=script).path
     said = (
         f"{local} is ignored: mitmdump loaded {checkout}/addon/mask.py, which is not in that "
         "folder (if the file is yours: --set mask_config=config.toml)"
@@ -196,7 +197,7 @@ def test_the_shipped_file_is_the_last_resort(
     monkeypatch.delenv("OBSMASK_CONFIG")
     places["working directory"].unlink()
     places["user's own"].unlink()
-    assert find_config("", script=own_script()) == shipped("config.toml")
+    assert locate_config("", script=own_script()).path == shipped("config.toml")
     assert ConfigFile(shipped("config.toml")).settings.policy.masks
 
 
@@ -206,13 +207,13 @@ def test_a_foreign_file_in_the_working_directory_is_passed_over_with_a_word(
     monkeypatch.delenv("OBSMASK_CONFIG")
     local = written(places["working directory"], FOREIGN)
     with caplog.at_level(logging.INFO):
-        assert find_config("", script=own_script()) == places["user's own"]
+        assert locate_config("", script=own_script()).path == places["user's own"]
     assert caplog.messages == [f"{local} has no [observation_masking] table: ignored"]
 
 
 def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert find_config("~/mine.toml") == tmp_path / "mine.toml"
+    assert locate_config("~/mine.toml").path == tmp_path / "mine.toml"
 
 
 def test_the_environment_is_named_where_its_file_is_not_there(
@@ -220,13 +221,13 @@ def test_the_environment_is_named_where_its_file_is_not_there(
 ) -> None:
     monkeypatch.setenv("OBSMASK_CONFIG", str(tmp_path / "nowhere.toml"))
     with pytest.raises(ConfigError) as raised:
-        find_config("")
+        locate_config("")
     assert f"$OBSMASK_CONFIG names {tmp_path}/nowhere.toml: no such file" == str(raised.value)
 
 
 def test_a_path_is_told_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert tmp_path / "mine.toml" == find_config("mine.toml")
+    assert tmp_path / "mine.toml" == locate_config("mine.toml").path
 
 
 def test_without_a_working_directory_or_a_home_the_shipped_file_holds(
@@ -237,10 +238,10 @@ def test_without_a_working_directory_or_a_home_the_shipped_file_holds(
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert shipped("config.toml") == find_config("", script=tmp_path / "addon" / "mask.py")
+    assert shipped("config.toml") == locate_config("", script=tmp_path / "addon" / "mask.py").path
     assert ["cannot look for your own configuration: File name too long"] == caplog.messages
     with pytest.raises(ConfigError, match="cannot find the configuration"):
-        find_config("mine.toml")
+        locate_config("mine.toml")
 
 
 # What it says
@@ -279,7 +280,7 @@ def test_a_file_without_our_table_is_an_error(config: Path, data: bytes) -> None
 @pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "a\0b"])
 def test_a_name_that_cannot_be_a_file_is_an_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
-        ConfigFile(find_config(name))
+        ConfigFile(locate_config(name).path)
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
