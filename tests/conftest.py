@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator, Iterator
 import pytest
 from hypothesis import settings
 
-# `quick` and `ci` try the same examples each time, so that a run depends on the change alone. `deep`
-# (`--hypothesis-profile=deep`) looks for new ones, and prints what reproduces a failure. None has a
+# `quick` and `ci` try the same examples each time, so that a run depends on the change alone.
+# `--hypothesis-profile=deep` looks for new ones, and prints what reproduces a failure. None has a
 # clock, nor files of examples, which take long to write.
 settings.register_profile("quick", deadline=None, max_examples=10, derandomize=True)
 settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import count
@@ -15,6 +14,7 @@ from addon.config import FoundConfig, locate_config, user_config
 from addon.gateways import litellm
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from masking.errors import ConfigError
+from tests.live.harness import eventually
 
 CONFIG = """[observation_masking.schema1]
 enabled = true
@@ -293,12 +293,8 @@ def test_the_first_file_of_the_users_own_is_taken_up(
     assert [None] == mask(gateway, call_of())  # three turns are too few for the shipped settings
     user_config().parent.mkdir()
     user_config().write_text(CONFIG.replace("%s", str(tmp_path / "records.jsonl")))
-    end = time.monotonic() + 60
-    for number in count(2):
-        if [MASKED] == mask(gateway, call_of(call_id=str(number))):
-            break
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    numbers = count(2)
+    eventually(lambda: mask(gateway, call_of(call_id=str(next(numbers)))) == [MASKED] or None)
     gateway.close()
 
 

@@ -24,10 +24,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from addon.network import find_free_port
 from addon.proxy.server import ADDON, HOST, Proxy, running_proxy
 from tests.benchmarks.beside_plain import STREAMING
 from tests.live.harness import environment, eventually, read_records
+from tests.support.ports import hold_port
 
 NODE = Path("node_modules/node/bin/node")
 SUITE = Path("node_modules/@modelcontextprotocol/conformance/dist/index.js")
@@ -80,7 +80,7 @@ def check(kind: str, scenario: str, proxy: Proxy) -> Checks:
 @contextmanager
 def running_server() -> Iterator[int]:
     """Run the server that the suite asks for; yield its port."""
-    port = find_free_port()
+    port = hold_port()
     command = [sys.executable, "-m", "tests.benchmarks.mcp_server", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

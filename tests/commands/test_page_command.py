@@ -12,13 +12,13 @@ from addon.commands.main import main
 from addon.commands.page import open_page
 from addon.config import render_no_page
 from addon.config_commands import Advice
-from addon.network import find_free_port
 from addon.records.sessions import RunFile, Running
 from masking.config import PageSettings
+from tests.support.ports import hold_port
 
 
 def test_without_a_proxy_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    address = f"127.0.0.1:{find_free_port()}"
+    address = f"127.0.0.1:{hold_port()}"
     assert 1 == main(["page", "--proxy", address])
     told = f"obsmask: no proxy with the addon answers at http://{address}. For another one: "
     assert f"{told}obsmask page --proxy ADDRESS, which its log names\n" == capsys.readouterr().err

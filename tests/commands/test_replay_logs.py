@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -262,11 +261,9 @@ def test_ctrl_c_prints_what_is_known_so_far(home: Path) -> None:
         for line in run.stderr:
             if "So far" in line:
                 break
-        began = time.monotonic()
         run.send_signal(signal.SIGINT)
         out, _ = run.communicate(timeout=60)
     assert 130 == run.returncode
-    assert time.monotonic() - began < 10
     assert out.startswith("Interrupted after ")
     assert "Input cost $" in out
 

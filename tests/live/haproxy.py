@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from addon.network import find_free_port
 from tests.live.harness import SECONDS, eventually
 from tests.support.places import ROOT
+from tests.support.ports import hold_port
 
 PROGRAM = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 NEEDS_HAPROXY = pytest.mark.skipif(PROGRAM is None, reason="no haproxy: apt-get install haproxy")
@@ -62,7 +62,7 @@ def running_haproxy(
 ) -> Iterator[HAProxy]:
     """Run it with the documented configuration, with other addresses; wait until all are up."""
     assert PROGRAM is not None
-    running = HAProxy(find_free_port(), find_free_port(), folder / "haproxy.sock")
+    running = HAProxy(hold_port(), hold_port(), folder / "haproxy.sock")
     config = DOCUMENTED.read_text(encoding="utf-8")
     places = (8081, 8082, 8083, 8091, 8092, 8093, 8080, 8090)
     actual = (*ports, *reverse_ports, running.port, running.reverse_port)

@@ -4,6 +4,7 @@ Nothing of the environment reaches them but what is passed on by name.
 """
 
 import contextlib
+import inspect
 import json
 import os
 import re
@@ -32,7 +33,10 @@ from tests.provider.script import Received, Reply, Script
 
 HOST = "localhost"
 SECONDS = 300.0
-"""After which a test gives up: so long that no machine is too slow, only what hangs gets there."""
+"""After which a client gives up: so long that no machine is too slow."""
+
+PATIENCE = 60.0
+"""Seconds that a test waits for one thing to come about: only what hangs takes so long."""
 
 UNPRICED = b"""[observation_masking.schema1]
 enabled = true
@@ -60,14 +64,23 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {**kept, "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), **more}
 
 
-def eventually(find: Callable[[], _Value | None]) -> _Value:
-    """Return what `find` finds, as soon as it does."""
-    end = time.monotonic() + SECONDS
+def eventually(find: Callable[[], _Value | None], seconds: float = PATIENCE) -> _Value:
+    """Return what `find` finds, as soon as it does.
+
+    Raises TimeoutError, which says who waited, and what the names in `find` stand for.
+    """
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if (found := find()) is not None:
             return found
         time.sleep(0.01)
-    raise TimeoutError("waited in vain")
+    caller = inspect.stack(0)[1]
+    lines = [f"nothing in {seconds:g} s at {caller.filename}:{caller.lineno}"]
+    seen = inspect.getclosurevars(find).nonlocals if inspect.isfunction(find) else {}
+    for name, value in seen.items():
+        log = getattr(getattr(value, "proxy", value), "log", "")
+        lines += [f"{name}: {value!r:.1000}", f"{log}"[-2000:]]
+    raise TimeoutError("\n".join(lines))
 
 
 def policy_of(config: bytes) -> MaskPolicy:

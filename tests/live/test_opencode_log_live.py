@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import pytest
 
-from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from addon.replay.logs.log import LoggedRequest
@@ -25,6 +24,7 @@ from tests.provider.script import Call, JsonDict, Received, Reply, call
 from tests.studio.installation import find_installed
 from tests.studio.recorder import REDIRECT, Workspace, run_client
 from tests.studio.scenario import write_project
+from tests.support.ports import hold_port
 
 pytestmark = pytest.mark.thorough
 
@@ -144,7 +144,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             *("bash", "-c", SESSIONS.replace("{", "{{").replace("}", "}}")),
             "{package}/node_modules/.bin/opencode",
             f"{case.provider}/{case.model}",
-            str(find_free_port()),
+            str(hold_port()),
         ),
         files={".config/opencode/opencode.json": json.dumps(config)},
         environment={

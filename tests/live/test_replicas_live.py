@@ -13,7 +13,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from addon.network import find_free_port
 from addon.proxy.authorities import write_bundle
 from tests.live.haproxy import NEEDS_HAPROXY, HAProxy, running_haproxy
 from tests.live.harness import (
@@ -36,6 +35,7 @@ from tests.studio.installation import find_installed
 from tests.studio.recorder import Workspace, run_client
 from tests.studio.scenario import write_project
 from tests.studio.scripted_client import script_replies
+from tests.support.ports import hold_port
 
 pytestmark = [NEEDS_HAPROXY, pytest.mark.thorough]
 
@@ -52,7 +52,7 @@ def running_replicas(
     folder: Path, upstream: Upstream, behind: int
 ) -> Iterator[tuple[list[Live], HAProxy]]:
     """Run three proxies, each also in reverse mode before a port of the upstream, and HAProxy."""
-    reverse_ports = [find_free_port() for _ in "abc"]
+    reverse_ports = [hold_port() for _ in "abc"]
     with contextlib.ExitStack() as stack:
         running: list[Live] = []
         for name, port in zip("abc", reverse_ports, strict=True):

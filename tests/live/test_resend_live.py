@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from addon.network import find_free_port, read_address
+from addon.network import read_address
 from addon.proxy.base_urls import Server, behind
 from addon.proxy.server import running_proxy
 from addon.recordings.flows import open_recording, read_flows
@@ -35,6 +35,7 @@ from tests.live.harness import (
     waits_for_records,
 )
 from tests.provider.script import Received, Reply, Script
+from tests.support.ports import hold_port
 
 RESEND = ON + b"resend_on_400 = true\n"
 CHAT = "/v1/chat/completions"
@@ -76,7 +77,7 @@ class Ways(NamedTuple):
 def ways(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Ways]:
     """Run the addon in three modes of one proxy; another proxy is beyond one of them."""
     folder, beyond_folder = tmp_path_factory.mktemp("near"), tmp_path_factory.mktemp("beyond")
-    reverse, chained, beyond = find_free_port(), find_free_port(), find_free_port()
+    reverse, chained, beyond = hold_port(), hold_port(), hold_port()
     target = f"reverse:https://localhost:{upstream.provider.port}"
     beyond_arguments = (
         *("--mode", "regular", "--mode", f"{target}@{beyond}"),

@@ -16,7 +16,6 @@ from mitmproxy.proxy.layers.tls import parse_client_hello
 from mitmproxy.tls import ClientHello
 from OpenSSL import SSL
 
-from addon.network import find_free_port
 from addon.proxy import tls
 from addon.proxy.tls import (
     FIRST_DELAY,
@@ -44,6 +43,7 @@ from tests.live.harness import (
     ssl_context,
 )
 from tests.proxy.engines import StandIn
+from tests.support.ports import hold_port
 
 # When a program that refuses the certificate is tried again; the clock is the test's.
 
@@ -524,7 +524,7 @@ def test_hosts_are_those_behind_the_proxy_not_the_proxy_itself(
 ) -> None:
     """A client that speaks TLS with the proxy, or with its reverse mode, names the proxy there."""
     config = ON + b'[observation_masking.hosts]\nonly = ["127.0.0.1"]\n'
-    reverse, behind = find_free_port(), f"https://127.0.0.1:{upstream.sink.port}"
+    reverse, behind = hold_port(), f"https://127.0.0.1:{upstream.sink.port}"
     modes = ("--mode", "regular", "--mode", f"reverse:{behind}@{reverse}")
     with running_addon(tmp_path, upstream, *modes, config=config) as live:
         with live.client(proxy=None) as client:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 import pytest
 
 from addon.commands.main import main
-from addon.network import Address, find_free_port
+from addon.network import Address
 from addon.proxy.environment import REPLACED
 from addon.proxy.upstream import NoProxy, Upstream, find_upstream, read_upstream
+from tests.support.ports import hold_port
 
 COMPANY = "http://proxy.corp.example:3128"
 
@@ -182,7 +183,7 @@ def test_a_proxy_on_this_machine_is_used_while_it_is_there(port: int, host: str)
 
 
 def test_a_proxy_on_this_machine_that_is_gone_is_named() -> None:
-    url = f"http://127.0.0.1:{find_free_port()}"
+    url = f"http://127.0.0.1:{hold_port()}"
     with pytest.raises(ValueError, match=f"^https_proxy names {url}, where nothing listens.* --un"):
         find_upstream({"https_proxy": url})
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.gateways.envoy.launch import find_envoy, running_envoy, running_service
-from addon.network import find_free_port
 from addon.proxy.server import ADDON, HOST, running_proxy
 from tests.benchmarks.peers.envoy_config import write_plain_config
 from tests.benchmarks.peers.processes import Target, make_environment, running
 from tests.benchmarks.peers.versions import Package
 from tests.support.places import ROOT
+from tests.support.ports import hold_port
 
 KEY = "sk-of-the-proxy-0123456789abcdef0123456789"
 """The key of the LiteLLM proxy, which every client sends."""
@@ -100,7 +100,7 @@ def _envoy(masks: bool) -> Callable[[Place], AbstractContextManager[Target]]:
 def _llmtrim(place: Place) -> Iterator[Target]:
     # The shipped binary, without the Node program that starts it.
     found = _find(place).glob("node_modules/@llmtrim/linux-*/bin/llmtrim")
-    command, port = [str(next(found)), "serve", "--port"], find_free_port()
+    command, port = [str(next(found)), "serve", "--port"], hold_port()
     variables = {"LLMTRIM_UPSTREAM_PROXY": _url(place), "LLMTRIM_NO_UPDATE_CHECK": "1"}
     with running([*command, str(port)], place.folder, port, "", **variables) as pid:
         yield Target(port, (pid,), takes_urls=True)
@@ -109,7 +109,7 @@ def _llmtrim(place: Place) -> Iterator[Target]:
 def _headroom(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(place: Place) -> Iterator[Target]:
-        port = find_free_port()
+        port = hold_port()
         command = [str(_find(place) / "bin" / "headroom"), "proxy", "--port", str(port)]
         command += ["--no-rate-limit", *options]
         variables = {f"{vendor}_TARGET_API_URL": _url(place) for vendor in ("OPENAI", "ANTHROPIC")}
@@ -123,7 +123,7 @@ def _headroom(*options: str) -> Callable[[Place], AbstractContextManager[Target]
 def _relay(library: str) -> Callable[[Place], AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(place: Place) -> Iterator[Target]:
-        port, script = find_free_port(), Path(__file__).with_name("relay.py")
+        port, script = hold_port(), Path(__file__).with_name("relay.py")
         python = place.packages / "bin" / "python" if place.packages else sys.executable
         command = [str(python), str(script), library, str(port), str(place.provider)]
         with running(command, place.folder, port, "/", HEADROOM_OFFLINE="1") as pid:
@@ -137,7 +137,7 @@ def _litellm(
 ) -> Callable[[Place], AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(place: Place) -> Iterator[Target]:
-        port = find_free_port()
+        port = hold_port()
         api = {"api_base": f"{_url(place)}/v1", "api_key": "sk-none"}
         model = {
             "model_name": "*",
