@@ -1,13 +1,23 @@
 """Settings of the whole suite."""
 
 import gc
+import json
 import logging
+import os
 import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator
+from itertools import compress
+from operator import not_
+from pathlib import Path
+from typing import cast
+from zlib import crc32
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
+
+from tests.golden import Record, Replay, golden_file, replay_recording
 
 # `quick` and `ci` try the same examples each time, so that a run depends on the change alone.
 # `--hypothesis-profile=deep` looks for new ones, and prints what reproduces a failure. None has a
@@ -32,10 +42,43 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="session")
+def replay_once(tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """Replay a recording of the repository as `tests.golden` does, once in a run of the suite.
+
+    Whichever process needs it first replays it; the others read what it found.
+    """
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
+
+    def replay(recording: Path, config: Path | None) -> list[Record]:
+        kept = shared / f"replay-{golden_file(recording, config).name}"
+        with FileLock(f"{kept}.lock"):
+            if not kept.exists():
+                kept.write_text(json.dumps(replay_recording(recording, config)), "utf-8")
+        return cast(list[Record], json.loads(kept.read_text("utf-8")))
+
+    return replay
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Let one process more than there are cores run tests: many tests wait for a proxy."""
-    return (yield) + 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """Let one process more than there are cores run live tests: many of them wait for a proxy."""
+    return (yield) + ("not (live" not in config.option.markexpr)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--part", metavar="K/N", help="run one of N equal parts of the tests")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the part that is asked for; a test's name decides in which it is."""
+    if (wanted := config.getoption("--part")) is None:
+        return
+    part, parts = map(int, wanted.split("/"))
+    is_in = [crc32(item.nodeid.encode()) % parts == part - 1 for item in items]
+    config.hook.pytest_deselected(items=[*compress(items, map(not_, is_in))])
+    items[:] = compress(items, is_in)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ from tests.support.places import ROOT
 
 Record = Mapping[str, Any]
 """The record of a request, or {} where none is written, with the digest of a body as `sha256`."""
+
+Replay = Callable[[Path, Path | None], list[Record]]
+"""What replays a recording under a configuration; None is the shipped one."""
 
 VARYING = (
     *("run", "time", "hook_us", "first_chunk_seconds"),

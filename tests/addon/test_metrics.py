@@ -219,7 +219,6 @@ def running():
 """
 
 
-@pytest.mark.thorough
 @pytest.mark.live
 def test_records_that_hang_hold_up_neither_traffic_nor_the_stop(
     upstream: Upstream, tmp_path: Path

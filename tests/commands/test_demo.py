@@ -36,6 +36,7 @@ SESSION = shipped("recordings") / RECORDING
 SESSIONS_OF_CLAUDE = shipped("recordings") / SESSIONS["claude-code"].recording
 
 
+@pytest.mark.smoke
 @pytest.mark.live
 def test_the_demo_shows_each_request_and_the_way_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

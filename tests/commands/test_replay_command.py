@@ -18,10 +18,10 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
-from tests.golden import replay_recording
+from tests.golden import Replay, replay_recording
 from tests.live.harness import conversation
 from tests.support.long_results import line_of, run, run_tests
-from tests.support.sessions import CHATS
+from tests.support.sessions import CHATS, each_of
 
 SESSION = CHATS[0]
 SETTINGS = ReplaySettings(strategies=Strategies(schema1=MaskPolicy(enabled=True)))
@@ -42,11 +42,11 @@ def written(path: Path, turns: int = 12, **fields: object) -> Path:
 
 
 @pytest.mark.live
-@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+@each_of("recording", CHATS)
 def test_a_replay_gives_the_numbers_that_the_addon_logged(
-    recording: Path, capsys: pytest.CaptureFixture[str]
+    recording: Path, replay_once: Replay, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logged = replay_recording(recording)
+    logged = replay_once(recording, None)
     found = replay(capsys, recording)["conversations"]
     requests = [step for one in found for step in one["per_request"]]
     shared = requests[0].keys() & logged[0].keys() - {"conversation"}

@@ -11,8 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from addon.places import shipped
 from addon.proxy.server import HOST, Proxy
 from tests.benchmarks.beside_plain import Answers, running_provider, running_side
@@ -20,8 +18,6 @@ from tests.masking.test_request_cache import grow
 from tests.soak.talks import KINDS, Talk
 from tests.support.made_up_format import MADE_UP
 from tests.support.wire_conversations import WRITERS
-
-pytestmark = pytest.mark.thorough
 
 RULES = {
     "shipped": "",

@@ -18,8 +18,6 @@ from addon.proxy.server import Proxy, running_proxy
 from tests.live.harness import ON, SECONDS, environment
 from tests.support.ports import hold_port
 
-pytestmark = pytest.mark.thorough
-
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no node")
 

@@ -97,7 +97,6 @@ def test_an_answer_that_has_begun_comes_to_its_end(behind: Behind, fault: Fault)
             assert b"".join(EVENTS) == first + response.read()
 
 
-@pytest.mark.thorough
 def test_a_restart_under_load_loses_no_request(tmp_path: Path, upstream: Upstream) -> None:
     """While one service ends and another begins, requests are masked or not, and nothing else."""
     with running_behind(tmp_path, upstream, hasty=True) as behind, _sending(behind) as heard:

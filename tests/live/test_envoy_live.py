@@ -57,6 +57,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iter
         yield found
 
 
+@pytest.mark.smoke
 def test_old_results_are_masked_and_no_other_byte_changes(behind: Behind) -> None:
     heard = behind.send(BODY)
     assert masked(BODY) == heard.body
@@ -184,7 +185,6 @@ def test_the_first_file_of_the_users_own_reaches_processors_that_run(
         eventually(lambda: masked(BODY) == behind.send(BODY, next(paths)).body or None)
 
 
-@pytest.mark.thorough
 def test_the_demo_plays_through_an_envoy(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 == main(["demo", "envoy"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -21,7 +21,7 @@ from tests.live.litellm_proxy import (
 from tests.provider.provider import Provider
 from tests.provider.script import Reply
 
-pytestmark = [NEEDS_LITELLM, pytest.mark.thorough]
+pytestmark = NEEDS_LITELLM
 
 CONFIG = b"""[observation_masking.schema1]
 enabled = true

@@ -74,6 +74,7 @@ def openai_client(live: Live, sent: list[bytes]) -> openai.OpenAI:
 # The openai client
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("streaming", [False, True])
 def test_the_openai_client_is_masked_upstream_and_sees_nothing_of_it(
     on: Live, streaming: bool
@@ -126,6 +127,7 @@ def test_nothing_but_the_masked_strings_and_the_length_differs_upstream(
     assert f"Content-Length: {len(through.body)}".encode() in through.head
 
 
+@pytest.mark.smoke
 def test_switched_off_the_proxy_is_invisible_and_keeps_its_record(off: Live, path: str) -> None:
     query = "?api-version=2024-10-21&x=%C3%A9+%20"
     assert off.send(path + query, BODY) == off.send_directly(path + query, BODY)
@@ -618,6 +620,7 @@ def test_the_totals_tell_failures_with_masking_on_and_off_apart(
     assert "passed through: 1 no messages" in live.proxy.log
 
 
+@pytest.mark.smoke
 def test_a_user_switches_it_off_and_on_at_a_running_proxy(
     upstream: Upstream, tmp_path: Path
 ) -> None:

@@ -286,7 +286,6 @@ def test_a_recording_keeps_what_the_client_got_and_the_log_what_became_of_it(
     assert {len(record["run"]) for record in records} == {8}
 
 
-@pytest.mark.thorough
 def test_a_recording_of_what_was_not_cut_is_cut_when_it_is_replayed(
     server: Server, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def wait_for_records(live: Live, count: int) -> list[dict[str, Any]]:
     return eventually(lambda: live.records() if len(live.records()) >= count else None)
 
 
+@pytest.mark.smoke
 def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
     upstream: Upstream, tmp_path: Path
 ) -> None:
@@ -90,7 +91,6 @@ def grow_old(folder: Path, seconds: float) -> None:
     file.close()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("seconds", "state"), [(60.0, "warm"), (4_000.0, "cold")])
 def test_after_a_long_pause_the_boundary_moves_at_once(
     upstream: Upstream, tmp_path: Path, seconds: float, state: str
@@ -105,7 +105,6 @@ def test_after_a_long_pause_the_boundary_moves_at_once(
     assert ([*range(5)] if state == "cold" else []) == after
 
 
-@pytest.mark.thorough
 def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:
     with running_addon(tmp_path, upstream, config=ON) as live:
         before = play(live, range(9))
@@ -133,7 +132,6 @@ def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_p
     assert not (tmp_path / "state" / "observation-masking" / SENT_FILE).exists()
 
 
-@pytest.mark.thorough
 def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
     upstream: Upstream, tmp_path: Path
 ) -> None:

@@ -275,12 +275,7 @@ def configured_anew(agent: Agent, upstream: Upstream, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "plan",
-    [
-        pytest.param(from_the_beginning, marks=pytest.mark.thorough),
-        joined_late,
-        restarted,
-        pytest.param(configured_anew, marks=pytest.mark.thorough),
-    ],
+    [from_the_beginning, joined_late, restarted, configured_anew],
 )
 def test_no_request_is_refused_for_what_thinking_is_bound_to(
     bound_upstream: Upstream, tmp_path: Path, plan: Plan

@@ -46,8 +46,6 @@ from tests.live.harness import (
 )
 from tests.support.ports import hold_port
 
-pytestmark = pytest.mark.thorough
-
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
 KEPT = "/kept"

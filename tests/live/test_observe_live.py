@@ -25,8 +25,6 @@ from tests.support.made_up_format import MADE_UP
 from tests.support.places import ROOT
 from tests.support.wire_conversations import WRITERS, User, Writer, in_each, turn
 
-pytestmark = pytest.mark.thorough
-
 ON = b"""[observation_masking.schema1]
 window_turns = 2
 cache_pricing = [0.1, 1.25]

@@ -30,8 +30,6 @@ from tests.live.harness import (
 from tests.support.builders import OLD
 from tests.support.wire_conversations import WRITERS, Step, User, Writer, in_each, turn, turns
 
-pytestmark = pytest.mark.thorough
-
 RECALLING = b"""[observation_masking.schema1]
 window_turns = 2
 cache_pricing = "none"

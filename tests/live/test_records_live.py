@@ -21,8 +21,6 @@ from tests.live.harness import (
     running_addon,
 )
 
-pytestmark = pytest.mark.thorough
-
 BODY = encoded(conversation())
 SMALL = ON + b"[observation_masking.metrics]\nmax_megabytes = 1\n"
 

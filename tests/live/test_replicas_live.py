@@ -37,7 +37,7 @@ from tests.studio.scenario import write_project
 from tests.studio.scripted_client import script_replies
 from tests.support.ports import hold_port
 
-pytestmark = [NEEDS_HAPROXY, pytest.mark.thorough]
+pytestmark = NEEDS_HAPROXY
 
 CONFIG = ON + b"[observation_masking.memory]\nenabled = false\n"
 BODY = encoded(conversation())

@@ -16,8 +16,6 @@ from tests.live.harness import (
     running_upstream,
 )
 
-pytestmark = pytest.mark.thorough
-
 CHAT = "/v1/chat/completions"
 KEEPING = ON + b"keep_rereads = true\n"
 """The window has two turns; what is older is masked at once."""

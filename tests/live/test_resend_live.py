@@ -153,6 +153,7 @@ WHOLE = (200, "accepted", 0, {"refused": SHORT})
 WHOLE_LATER = (200, None, 0, {"refused": LONG})
 
 
+@pytest.mark.smoke
 def test_a_conversation_that_is_refused_masked_goes_out_whole_from_then_on(live: Live) -> None:
     task = "Go on."
     early, late = ask(task), ask(task, LONG)
@@ -172,7 +173,6 @@ def read_answer(response: httpx.Response) -> str:
     return str(response.json()["choices"][0]["message"]["content"])
 
 
-@pytest.mark.thorough
 def test_switched_off_the_same_conversation_is_masked_again(live: Live) -> None:
     task = "Go on, then stop."
     send(live, task, ask(task))
@@ -182,7 +182,6 @@ def test_switched_off_the_same_conversation_is_masked_again(live: Live) -> None:
     assert (400, masked(ask(task, LONG))) == (response.status_code, find_arrived(live, task)[-1])
 
 
-@pytest.mark.thorough
 def test_another_credential_has_a_conversation_of_its_own(live: Live) -> None:
     task, body = "Go on, both of you.", ask("Go on, both of you.")
     for key in ("one", "other"):
@@ -191,7 +190,6 @@ def test_another_credential_has_a_conversation_of_its_own(live: Live) -> None:
     assert "secret-" not in f"{live.proxy.log}{find_records(live, task, 2)}"
 
 
-@pytest.mark.thorough
 def test_a_stream_is_answered_whole(live: Live) -> None:
     task = "Stream it."
     body = ask(task, stream=True, stream_options={"include_usage": True})
@@ -206,7 +204,6 @@ def test_a_stream_is_answered_whole(live: Live) -> None:
     assert (WHOLE, True) == (find_outcome(record), record["prompt_tokens"] is not None)
 
 
-@pytest.mark.thorough
 def test_what_is_compressed_is_sent_again_as_it_came(live: Live) -> None:
     task = "Use gzip."
     body = gzip.compress(ask(task), mtime=0)
@@ -216,7 +213,6 @@ def test_what_is_compressed_is_sent_again_as_it_came(live: Live) -> None:
     assert masked(ask(task)) == gzip.decompress(first)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("status", "tries"),
     [
@@ -240,7 +236,6 @@ def test_a_request_that_is_not_taken_whole_either(live: Live, status: int, tries
     assert first["conversation"] is None
 
 
-@pytest.mark.thorough
 def test_a_provider_that_hangs_up_leaves_the_first_answer(live: Live) -> None:
     task = "It dies."
     directly = send_past(live, masked(ask(task)))
@@ -279,7 +274,6 @@ def by_a_base_url_through_another_proxy(ways: Ways, body: bytes) -> httpx.Respon
         return client.post(behind(read_address(ways.chained), server), content=body)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "post",
     [
@@ -294,14 +288,12 @@ def test_a_request_is_sent_again_the_way_it_went(ways: Ways, post: Post) -> None
     assert [masked(body), body] == find_arrived(ways.live, task)
 
 
-@pytest.mark.thorough
 def test_only_what_was_masked_is_sent_again(live: Live) -> None:
     task = "Answer 400 to what is short."
     body = ask(task, 2)
     assert (400, [body]) == (send(live, task, body).status_code, find_arrived(live, task))
 
 
-@pytest.mark.thorough
 def test_what_does_not_fit_the_model_stays_masked(live: Live) -> None:
     task = "Too much to read."
     body = ask(task, text=TEXT * 15, model="gpt-3.5-turbo")
@@ -333,7 +325,6 @@ def asking(live: Live, path: str) -> Iterator[ssl.SSLSocket]:
         tls.close()
 
 
-@pytest.mark.thorough
 def test_a_request_beside_the_first_is_sent_again_once_that_was_taken(live: Live) -> None:
     path, first_was_taken = f"/beside{CHAT}", threading.Event()
     refused, taken = answer(status=400), answer(b'{"taken": 1}')
@@ -356,7 +347,6 @@ def test_a_request_beside_the_first_is_sent_again_once_that_was_taken(live: Live
     assert [masked(body), masked(body), body, body] == find_heard()
 
 
-@pytest.mark.thorough
 def test_a_client_that_leaves_ends_what_is_sent_again(live: Live) -> None:
     path, never = f"/leaves{CHAT}", threading.Event()
     live.sink.answers[path] = InTurn(answer(status=400), [never])
@@ -374,7 +364,6 @@ def count_open(live: Live) -> int:
     return log.count("server connect localhost") - log.count("server disconnect localhost")
 
 
-@pytest.mark.thorough
 def test_the_end_of_the_proxy_ends_what_is_sent_again(upstream: Upstream, tmp_path: Path) -> None:
     path, never = f"/ends{CHAT}", threading.Event()
     upstream.sink.answers[path] = InTurn(answer(status=400), [never])
@@ -390,7 +379,6 @@ def test_the_end_of_the_proxy_ends_what_is_sent_again(upstream: Upstream, tmp_pa
     assert "Traceback" not in it.proxy.log
 
 
-@pytest.mark.thorough
 def test_a_recording_holds_what_was_taken(upstream: Upstream, tmp_path: Path) -> None:
     recording = tmp_path / "session.flow"
     with running_addon(tmp_path, upstream, "-w", str(recording), config=RESEND) as live:

@@ -170,7 +170,7 @@ def arrived(provider: Provider) -> list[bytes]:
         pytest.param(Client(), id="whole answers"),
         pytest.param(Client(streams=True), id="streams"),
         *(
-            pytest.param(client, id=name, marks=pytest.mark.thorough)
+            pytest.param(client, id=name)
             for name, client in (
                 ("over HTTP/2", Client(streams=True, http2=True)),
                 ("zstd, as ChatGPT", Client("/backend-api/codex/responses", True, "zstd")),
@@ -331,6 +331,7 @@ def test_a_websocket_is_reached_by_a_base_url_of_ours(tmp_path: Path) -> None:
     assert {("localhost", PATH)} == {(each["host"], each["path"]) for each in records}
 
 
+@pytest.mark.smoke
 def test_over_a_websocket_only_a_whole_history_is_masked(tmp_path: Path) -> None:
     script = Interrupting()
     with running_socket(tmp_path, script, ON) as live:

@@ -15,8 +15,6 @@ from tests.live.harness import (
     running_upstream,
 )
 
-pytestmark = pytest.mark.thorough
-
 BLUE = ON.replace(b"window_turns = 2", b"window_turns = 4")
 RULES = b"""
 [[observation_masking.rules]]

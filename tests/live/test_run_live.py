@@ -120,6 +120,7 @@ def records_of(home: Path) -> Path:
     return home / "state" / "observation-masking" / "requests.jsonl"
 
 
+@pytest.mark.smoke
 def test_an_agent_is_masked_and_the_last_line_says_what_that_came_to(
     world: World, home: Path
 ) -> None:
@@ -171,7 +172,6 @@ ELSEWHERE = (
 """Asks for the page as in another terminal of the user's, whose environment names no proxy."""
 
 
-@pytest.mark.thorough
 def test_its_page_is_found_from_another_terminal(world: World, home: Path) -> None:
     ended = run(world, home, "--page", "--", *ELSEWHERE)
     named = re.search(r"obsmask: page: (http://127\.0\.0\.1:\d+/)", ended.stderr)
@@ -179,7 +179,6 @@ def test_its_page_is_found_from_another_terminal(world: World, home: Path) -> No
     assert f"{named[1]}\n" == ended.stdout
 
 
-@pytest.mark.thorough
 def test_of_several_proxies_each_is_named(world: World, home: Path) -> None:
     ended = run(world, home, "-q", "--", *RUN, "-q", "--", *ELSEWHERE)
     assert 0 == ended.returncode
@@ -188,7 +187,6 @@ def test_of_several_proxies_each_is_named(world: World, home: Path) -> None:
     assert ended.stdout.strip() in runs
 
 
-@pytest.mark.thorough
 def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> None:
     done = run(world, home, *MASKING, "--page", "--", sys.executable, "-c", _LOOK)
     named = re.match(r"obsmask: page: (http://127\.0\.0\.1:\d+/)\n", done.stderr)
@@ -196,14 +194,12 @@ def test_its_page_is_named_before_the_command_runs(world: World, home: Path) -> 
     assert f"{named[1]} True\n" == done.stdout
 
 
-@pytest.mark.thorough
 def test_without_a_page_the_command_runs_all_the_same(world: World, home: Path) -> None:
     done = run(world, home, "--set", "page.enabled=false", "--page", "--", "true")
     assert 0 == done.returncode
     assert done.stderr.startswith("obsmask: the proxy has no page; its log says why\n")
 
 
-@pytest.mark.thorough
 def test_an_agent_is_only_observed_and_the_last_line_says_what_masking_would_have_done(
     world: World, home: Path
 ) -> None:
@@ -218,7 +214,6 @@ def test_an_agent_is_only_observed_and_the_last_line_says_what_masking_would_hav
     assert ["observed"] == [record["masking"] for record in read_records(home)]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["/dev/full", "/proc", "/proc/version/x"])
 def test_records_that_cannot_be_written_change_nothing_for_the_command(
     world: World, home: Path, place: str
@@ -241,7 +236,6 @@ def test_nothing_is_left_behind_but_in_the_users_own_folders(world: World, home:
         check_health(read_address(f"127.0.0.1:{port}"))
 
 
-@pytest.mark.thorough
 def test_a_configuration_in_the_working_directory_is_not_read(world: World, home: Path) -> None:
     """It may be a stranger's project."""
     (home.parent / "work" / "config.toml").write_bytes(CONFIG)
@@ -251,7 +245,6 @@ def test_a_configuration_in_the_working_directory_is_not_read(world: World, home
     assert masked(BODY, CONFIG) == world.provider.requests[-1].body
 
 
-@pytest.mark.thorough
 def test_several_at_once_count_their_own(world: World, home: Path) -> None:
     bodies = [encoded(conversation(turns)) for turns in (4, 5, 6)]
     started = [
@@ -302,7 +295,6 @@ def logs_of(home: Path) -> list[Path]:
     return [*(home / "state" / "observation-masking" / "logs").iterdir()]
 
 
-@pytest.mark.thorough
 def test_a_command_that_sends_nothing_for_long_is_told_where_to_look(
     world: World, home: Path
 ) -> None:
@@ -322,7 +314,6 @@ def test_a_command_that_sends_nothing_and_ends_at_once_leaves_no_word_and_no_log
     assert [] == logs_of(home)
 
 
-@pytest.mark.thorough
 def test_a_command_that_fails_at_once_is_told_what_may_be_wrong(world: World, home: Path) -> None:
     done = run(world, home, "false")
     assert (1, "") == (done.returncode, done.stdout)
@@ -330,7 +321,6 @@ def test_a_command_that_fails_at_once_is_told_what_may_be_wrong(world: World, ho
     assert 1 == len(logs_of(home))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "code"),
     [(["--help"], 0), (["--set", "schema1.windw=1", "true"], 1), (["--nonsense", "true"], 2)],
@@ -363,7 +353,6 @@ def slow_start(world: World, home: Path, seconds: float) -> dict[str, str]:
 _SIGN = "obsmask: starting the proxy..."
 
 
-@pytest.mark.thorough
 def test_on_a_terminal_a_slow_start_is_seen_and_gone_before_the_command_runs(
     world: World, home: Path
 ) -> None:
@@ -374,7 +363,6 @@ def test_on_a_terminal_a_slow_start_is_seen_and_gone_before_the_command_runs(
         assert f"{_SIGN}\r{' ' * len(_SIGN)}\rbegun\n" == screen.screen.replace("\r\n", "\n")
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("options", [("-q",), ()], ids=["quiet", "on a pipe"])
 def test_a_slow_start_is_not_seen_elsewhere(
     world: World, home: Path, options: Sequence[str]
@@ -405,7 +393,6 @@ def test_ctrl_c_ends_a_slow_start(world: World, home: Path) -> None:
     eventually(lambda: None if is_running(proxy) else True)
 
 
-@pytest.mark.thorough
 def test_a_proxy_that_cannot_start_says_why(world: World, home: Path) -> None:
     (home / ".mitmproxy").mkdir()
     (home / ".mitmproxy" / "config.yaml").write_text("stream_large_bodies: 1m\n")
@@ -427,7 +414,6 @@ def test_ctrl_c_is_the_commands_and_the_last_line_still_comes(world: World, home
         assert 9 == screen.wait()
 
 
-@pytest.mark.thorough
 def test_a_command_that_forks_ends_when_it_does_itself(world: World, home: Path) -> None:
     """What it has started in the background goes on, and nobody waits for it."""
     done = run(world, home, "sh", "-c", "(sleep 1000 </dev/null >/dev/null 2>&1 & echo $!)")
@@ -472,7 +458,6 @@ def is_running(process: int) -> bool:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 
 
-@pytest.mark.thorough
 @LINUX
 def test_a_proxy_that_dies_is_started_again_on_the_same_port(world: World, home: Path) -> None:
     ready = home / "ready"
@@ -493,7 +478,6 @@ def _another(found: int | None, first: int) -> int | None:
     return None if found == first else found
 
 
-@pytest.mark.thorough
 @LINUX
 def test_the_proxy_goes_with_a_run_that_is_killed(world: World, home: Path) -> None:
     ready = home / "ready"
@@ -514,7 +498,6 @@ def test_sigterm_is_the_commands(world: World, home: Path) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.thorough
 def test_a_proxy_that_is_running_serves_several_runs(world: World, home: Path) -> None:
     served = subprocess.Popen(
         [sys.executable, "-u", "-m", "addon.commands.main", "proxy", "--port", "0", *MASKING],
@@ -569,7 +552,6 @@ print(json.load(client.getresponse())["choices"][0]["message"]["content"])
 """
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "program",
     [LOCAL_AGENT, HEEDLESS_AGENT, TUNNELLING_AGENT],
@@ -593,7 +575,6 @@ VENDOR = "https://api.anthropic.com"
 BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "environment", "base_url", "line"),
     [
@@ -628,7 +609,6 @@ def test_claude_code_is_given_a_base_url_of_the_proxys(
     assert ([] if line is None else [f"obsmask: {line}"]) == said
 
 
-@pytest.mark.thorough
 def test_nothing_and_everything_cannot_be_changed_at_once(world: World, home: Path) -> None:
     done = run(world, home, "--as-it-is", "--client-changes", "true")
     assert 2 == done.returncode

@@ -134,7 +134,6 @@ def test_a_client_that_distrusts_the_proxy_fails_once_and_then_passes_through(
     assert "Traceback" not in live.proxy.log
 
 
-@pytest.mark.thorough
 def test_a_client_that_forgot_the_authority_does_not_unmask_the_next_for_good(live: Live) -> None:
     def is_masked_again() -> bool | None:
         if post(live.client(), live.sink) == masked(BODY):

@@ -177,7 +177,6 @@ def test_a_silent_reader_is_asked_whether_it_is_there(
         assert ["event: still-there", "data:", ""] == [next(lines) for _ in range(3)]
 
 
-@pytest.mark.thorough
 def test_a_reader_that_does_not_read_is_dropped(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

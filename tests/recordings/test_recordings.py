@@ -21,6 +21,7 @@ from masking.model import replacements_of
 from masking.request_cache import CachedRequest, RequestCache
 from masking.rewrite import read_request
 from tests.golden import (
+    Replay,
     find_configs,
     find_differences,
     golden_file,
@@ -38,7 +39,8 @@ def cases(paths: Iterable[Path], thorough: Container[str] = ()) -> pytest.MarkDe
     for path in paths:
         for config in find_configs(path):
             name = golden_file(path, config).stem
-            marks = pytest.mark.thorough if name in thorough else marks_of(path)
+            marks = [pytest.mark.thorough] if name in thorough else [*marks_of(path)]
+            marks += [pytest.mark.smoke] if name == "mini-swe-agent-scratch" else []
             found.append(pytest.param(path, config, id=name, marks=marks))
     return pytest.mark.parametrize(("recording", "config"), found)
 
@@ -60,8 +62,10 @@ def beside(name: str) -> Path:
         *("openai-questions", "openai-questions.redaction", "openai-questions.reduction"),
     ),
 )
-def test_a_replay_yields_what_is_expected(recording: Path, config: Path | None) -> None:
-    records = replay_recording(recording, config)
+def test_a_replay_yields_what_is_expected(
+    recording: Path, config: Path | None, replay_once: Replay
+) -> None:
+    records = replay_once(recording, config)
     assert [] == find_differences(recording, records, config)
 
 
@@ -188,9 +192,11 @@ def results(path: str) -> dict[int, Any]:
 
 
 @pytest.mark.live
-def test_switched_off_answers_arrive_bit_for_bit_and_nothing_is_recorded() -> None:
+def test_switched_off_answers_arrive_bit_for_bit_and_nothing_is_recorded(
+    replay_once: Replay,
+) -> None:
     found = digests(answer(flow) for flow in read_flows(FILES))
-    assert [{"sha256": digest} for digest in found] == replay_recording(FILES)
+    assert [{"sha256": digest} for digest in found] == replay_once(FILES, None)
 
 
 def test_answers_are_cut_and_recorded() -> None:

@@ -10,7 +10,7 @@ from addon.places import recordings
 from addon.recordings.flows import name_of
 from addon.records.tally import BillSum, Tally, Waits
 from masking.accounting.cost import Margin
-from tests.golden import Record, replay_recording
+from tests.golden import Record, Replay
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.support.places import ROOT
 
@@ -273,9 +273,8 @@ def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -
     assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).bills.subscriptions
 
 
-def billed(recording: Path) -> list[Record]:
+def billed(records: list[Record]) -> list[Record]:
     """Return the records of a recorded session that are billed, in order."""
-    records = replay_recording(recording)
     return [each for each in records if each.get("total_net_tokens") is not None]
 
 
@@ -289,8 +288,10 @@ SESSIONS = [
 
 @pytest.mark.live
 @pytest.mark.parametrize("recording", SESSIONS, ids=lambda path: name_of(path))
-def test_the_margins_of_a_session_come_to_that_of_the_ledger(recording: Path) -> None:
-    records = billed(recording)
+def test_the_margins_of_a_session_come_to_that_of_the_ledger(
+    recording: Path, replay_once: Replay
+) -> None:
+    records = billed(replay_once(recording, None))
     assert records
     counted, last, rounded = tally(*records), records[-1], 0.1 * len(records)
     assert pytest.approx(last["total_net_tokens"], abs=rounded) == counted.tokens.saved
@@ -313,8 +314,8 @@ def test_a_margin_of_which_no_part_is_known_to_be_chance_adds_up() -> None:
 
 
 @pytest.mark.live
-def test_the_order_of_records_does_not_matter() -> None:
-    session = billed(ROOT / "recordings" / "mini-swe-agent-scratch.flow")
+def test_the_order_of_records_does_not_matter(replay_once: Replay) -> None:
+    session = billed(replay_once(ROOT / "recordings" / "mini-swe-agent-scratch.flow", None))
     records = [record(**{**LEAST, **fields}) for fields in session]
     forth, back = Tally(), Tally()
     for first, second in zip(records, reversed(records), strict=True):
