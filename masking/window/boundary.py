@@ -516,10 +516,11 @@ class Boundary(Copyable):
         sizes = self._size, self._sent - self._eligible.saving
         # What is new in the request may lift either prompt over a price step. The bills rise then,
         # and the promise must hold all the same. Between two steps more that is new only makes it
-        # safer, so it is enough to look at nothing new, and at just enough for each step.
-        lifts = (step.above - size for step in self._prices.steps for size in sizes)
-        for new in (0.0, *(lift for lift in lifts if 0 <= lift <= _MOST_NEW)):
-            whole, part = (self._factor(size + new + (new > 0)) for size in sizes)
+        # safer, so it is enough to look at nothing new, and at just over what reaches each step.
+        reaching = (step.above - size for step in self._prices.steps for size in sizes)
+        lifts = ((new, 1) for new in reaching if 0 <= new <= _MOST_NEW)
+        for new, over in ((0.0, 0), *lifts):
+            whole, part = (self._factor(size + new + over) for size in sizes)
             full = whole * (self._read * self._size + self._write * new)
             paid = part * (self._read * self._sent + price + self._write * new)
             if self._saved + full - paid < -loss * (self._unmasked_bill + full):

@@ -156,6 +156,24 @@ def test_no_prompt_is_masked_below_the_least_that_is_cached(
         assert not masked or cached - saved >= least
 
 
+@pytest.mark.parametrize(
+    ("reads_at", "expected"),
+    [
+        pytest.param("any prefix", 2, id="at any prefix the price of the move decides"),
+        pytest.param("marks", 0, id="at marks the masked prompt would be too short"),
+        pytest.param("request ends", 0, id="at ends of requests it would be, too"),
+    ],
+)
+def test_the_least_of_a_thousand_tokens_counts_where_not_every_prefix_is_cached(
+    reads_at: ReadsAt, expected: int
+) -> None:
+    conversation = converse([(20, [3_000])] * 3)
+    rule = dataclasses.replace(
+        policy(Pricing(0.5, 1.0), 1, loss=1.0), reads_at=reads_at, shortest_prefix=1_024
+    )
+    assert expected == find_boundary(conversation.requests, conversation.results, rule).turn
+
+
 @pytest.mark.parametrize("reads_at", ["marks", "request ends"])
 @pytest.mark.parametrize("prices", [Pricing(0.1, 1.25), Pricing(0.1, 2.0), Pricing(0.025, 1.25)])
 def test_there_it_moves_less_often_and_still_saves(reads_at: ReadsAt, prices: Pricing) -> None:
@@ -201,7 +219,10 @@ STEPS = (PriceStep(20_000, 2.0), PriceStep(50_000, 2.5))
 
 
 def stepped_bills(
-    conversation: Conversation, masks: list[frozenset[int]], prices: Pricing
+    conversation: Conversation,
+    masks: list[frozenset[int]],
+    prices: Pricing,
+    steps: Sequence[PriceStep] = STEPS,
 ) -> list[float]:
     """Return what has been paid up to each request where long prompts are dearer."""
     flat = [0.0, *bills(conversation, masks, prices)]
@@ -209,7 +230,7 @@ def stepped_bills(
         request.size - sum(conversation.results[place].saving for place in masked)
         for request, masked in zip(conversation.requests, masks, strict=True)
     ]
-    factors = [max([1.0, *(s.factor for s in STEPS if size > s.above)]) for size in sizes]
+    factors = [max([1.0, *(s.factor for s in steps if size > s.above)]) for size in sizes]
     costs = (
         (now - before) * f
         for (before, now), f in zip(itertools.pairwise(flat), factors, strict=True)
@@ -229,6 +250,26 @@ def test_the_promise_holds_where_long_prompts_are_dearer(
     assert [
         (p, f) for p, f in zip(paid, full, strict=True) if p > f * (1 + loss) * (1 + 1e-9)
     ] == []
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        pytest.param(10_000, id="both prompts are lifted over it"),
+        pytest.param(4_234, id="the masked prompt stood exactly at it"),
+    ],
+)
+def test_what_is_new_may_lift_a_prompt_over_a_price_step(above: int) -> None:
+    """The boundary would move for the last request, which is much longer than those before it."""
+    conversation = converse([(20, [4_000])] * 4 + [(20, [20_000])], opening=0)
+    prices, steps = Pricing(0.02, 1.0), (PriceStep(above, 10.0),)
+    rule = dataclasses.replace(policy(prices, 2, loss=0.05), price_steps=steps)
+    masks = masks_of_rule(conversation, rule)
+    paid = stepped_bills(conversation, masks, prices, steps)
+    full = stepped_bills(conversation, [frozenset[int]()] * len(masks), prices, steps)
+    assert paid[-1] <= 1.05 * full[-1]
+    moved = [*masks[:-1], frozenset(range(3))]
+    assert stepped_bills(conversation, moved, prices, steps)[-1] > 1.05 * full[-1]
 
 
 def test_getting_below_a_price_step_is_a_gain() -> None:
@@ -290,6 +331,18 @@ def test_a_huge_result_about_to_leave_the_window_is_waited_for() -> None:
     masks = masks_of_rule(conversation, policy(Pricing(0.1, 1.0), 3, loss=10.0))
     moves = sum(masks[n] != masks[n - 1] for n in range(1, len(masks)))
     assert moves <= 3
+
+
+def test_a_plan_ends_with_the_window() -> None:
+    """The latest of a target, which stays for longer, is not waited for."""
+    conversation = converse([(20, [300])] * 7)
+    targets = [("read", "a.py" if turn % 2 else f"{turn}.py") for turn in range(7)]
+    results = [
+        result._replace(target=target)
+        for result, target in zip(conversation.results, targets, strict=True)
+    ]
+    rule = dataclasses.replace(policy(Pricing(0.25, 1.0), 2, loss=1.0), keep_latest_turns=4)
+    assert 5 == find_boundary(conversation.requests, results, rule).turn
 
 
 def test_the_last_of_a_tool_stay_behind_the_boundary() -> None:
