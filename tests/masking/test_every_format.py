@@ -182,6 +182,7 @@ OLDER = [
     Old("a short text", Give("a", "ok"), "not_shorter", policy(skip_if_not_shorter=True)),
     Old("a short text that need not shrink", Give("a", "ok"), "masked"),
     Old("below min_chars", Give("a", "ok"), "too_short", policy(min_chars=9)),
+    Old("of exactly min_chars", Give("a", OLD), "masked", policy(min_chars=len(OLD))),
     Old("the window is off", Give("a"), "off", policy(enabled=False)),
     Old("a placeholder", Give("a", "<a|shell|7>"), "already_masked", needs="has_ids"),
     Old("another's placeholder", Give("a", "<b|shell|7>"), "masked"),

@@ -312,6 +312,14 @@ def test_another_conversation_with_the_same_opening_does_not_take_its_place() ->
     assert second == memory.lookup(body(other), 0.0, 300.0).past
 
 
+def test_a_request_that_is_sent_twice_at_once_is_remembered_once() -> None:
+    counts: list[int] = []
+    memory = BoundaryMemory(lambda _, known: counts.append(len(known.branches)))
+    for context in [memory.lookup(body(TALK), 0.0, 300.0) for _ in range(2)]:
+        memory.store(context, past(3, move(1)))
+    assert [1, 1] == counts
+
+
 def test_a_conversation_met_in_its_middle_is_not_taken_for_one_with_the_same_opening() -> None:
     memory = BoundaryMemory()
     late = Past(met=anchor(2), last=anchor(3), sent=0.0)
@@ -375,6 +383,17 @@ def test_forgetting_one_conversation_leaves_others() -> None:
     keep(memory, past(3, move(1)), TALK)
     memory.forget(body([{"role": "user", "content": "Something else."}]))
     assert memory.lookup(body(TALK), 0.0, 300.0).past == past(3, move(1))
+
+
+def test_of_conversations_with_the_same_opening_those_met_elsewhere_stay() -> None:
+    memory = BoundaryMemory()
+    late = Past(met=anchor(2), last=anchor(3), sent=0.0)
+    keep(memory, late, TALK)
+    other = [*OPENING, *turn("x")]
+    keep(memory, past(1, move(1, other), messages=other), other)
+    memory.forget(body(other))
+    found = [memory.lookup(body(talk), 0.0, 300.0).past for talk in (TALK, other)]
+    assert [late, None] == found
 
 
 def test_the_longest_unused_are_forgotten_first() -> None:

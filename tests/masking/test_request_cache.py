@@ -20,7 +20,7 @@ from masking.memory import BoundaryMemory, digest_answers
 from masking.model import Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.request_cache import CachedRequest, RequestCache, make_frame
+from masking.request_cache import CachedList, CachedRequest, RequestCache, make_frame
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
@@ -605,6 +605,20 @@ def test_threads_share_a_table() -> None:
             for _ in range(4)
         ]
         assert [found] * 4 == [[*play] for play in plays]
+
+
+def test_one_thread_at_a_time_changes_what_a_table_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weight is a sum of many, and two lists that change at once would make it wrong."""
+    table, hold, waited = RequestCache(), CachedList.hold, list[bool]()
+
+    def hold_alone(*arguments: Any) -> None:
+        waited.append(table._lock.locked())
+        hold(*arguments)
+
+    monkeypatch.setattr(CachedList, "hold", hold_alone)
+    for told in grow(WRITERS[0]):
+        table.read(told.body, CHAT, WRITERS[0].path)
+    assert {True} == {*waited}
 
 
 def test_elements_are_edited_in_their_order() -> None:

@@ -18,7 +18,7 @@ from masking.window import SentMoves, lay_out
 from masking.window.signs import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from tests.masking.test_boundary import conversations, converse
+from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.masking.test_boundary import policy as exact
 from tests.support.builders import OLD, TEMPLATE, parts, policy, read, turn
 from tests.support.priced import PricedPolicy, allows_whole, rewrite_request
@@ -342,18 +342,34 @@ def test_it_holds_where_a_cache_is_read_at_entries_alone(
         assert paid <= full * 1.1 * (1 + 1e-9)
 
 
-def test_a_prefix_that_is_too_short_to_be_cached_is_paid_for_in_full() -> None:
-    conversation = converse([(100, [2_000])] * 12, opening=900)
-    made = SentMoves({11: range(9)})  # nothing was saved by it yet
-    losses = [number / 100 for number in range(200)]
-    allowed = [
-        sum(
-            allows_whole(*conversation, policy(TENTH, shortest_prefix=least, max_loss=loss), made)
-            for loss in losses
+@pytest.mark.parametrize(
+    ("least", "times"),
+    [
+        pytest.param(0, 0, id="any prefix is cached"),
+        pytest.param(1_024, 2, id="what precedes the first result is too short"),
+    ],
+)
+def test_a_prefix_that_is_too_short_to_be_cached_is_paid_for_in_full(
+    least: int, times: int
+) -> None:
+    """At the move, and once more at the request that goes out whole."""
+    conversation, prices, nothing = (
+        converse([(100, [2_000])] * 12, 900),
+        PRICES[3],
+        frozenset[int](),
+    )
+    made = SentMoves({11: range(9)})
+    paid = bills(conversation, [*[nothing] * 11, frozenset(range(9)), nothing], prices)[-1]
+    paid += times * (prices.write - prices.read) * conversation.results[0].offset
+    loss = paid / bills(conversation, [nothing] * 13, prices)[-1] - 1
+    assert [False, True] == [
+        allows_whole(
+            *conversation,
+            policy(exact(prices, 3, loss=loss + more), shortest_prefix=least),
+            made,
         )
-        for least in (0, 1_024)
+        for more in (-0.001, 0.001)
     ]
-    assert 0 < allowed[1] < allowed[0] < len(losses)
 
 
 def test_the_reason_is_one_of_a_whole_request() -> None:

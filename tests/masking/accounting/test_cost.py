@@ -693,6 +693,26 @@ def test_texts_of_one_size_leave_open_what_a_message_takes() -> None:
     assert [2 * 30 / 100, 0.0] == pytest.approx(doubts, abs=0.03)
 
 
+def test_the_doubt_of_a_line_is_the_standard_error_of_its_slope() -> None:
+    """By the textbook: of five pairs two are used up by the line itself."""
+    pairs = [
+        (1, 100, 150.0),
+        (2, 900, 1_110.0),
+        (1, 2_500, 3_000.0),
+        (3, 400, 560.0),
+        (1, 30, 50.0),
+    ]
+    growth = Growth()
+    for messages, ours, theirs in pairs:
+        growth = growth.add(messages, ours, theirs)
+    found = growth.fit()
+    assert found is not None
+    left = sum((t - found.message * m - found.value * o) ** 2 / o for m, o, t in pairs)
+    ours = sum(o for _, o, _ in pairs)
+    spared = ours - sum(m for m, _, _ in pairs) ** 2 / sum(m * m / o for m, o, _ in pairs)
+    assert (left / 3 / spared) ** 0.5 == pytest.approx(found.doubt * found.value, rel=0.01)
+
+
 def test_a_million_messages_of_nothing_have_a_rate() -> None:
     growth = Growth()
     for _ in range(3):
