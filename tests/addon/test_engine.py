@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from addon.accounts import TRIED_HOST
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
+from addon.memory import Memories, MemoryFiles
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from addon.stages import Received
 from masking.model import Decision
@@ -115,6 +117,56 @@ def test_it_leaves_one_however_often_it_ends(engine: Engine, tmp_path: Path) -> 
 def test_nothing_is_opened_at_a_closed_host_nor_without_a_configuration(engine: Engine) -> None:
     assert open_exchange(engine, Request("closed.example.org")) is None
     assert open_exchange(Engine(), Request()) is None
+
+
+def send_thinking(engine: Engine, path: str = "/v1/messages") -> None:
+    """Send a request to a model whose reasoning is bound to what precedes it."""
+    request = Request(TRIED_HOST)
+    request.path = path
+    exchange = open_exchange(engine, request)
+    assert exchange is not None
+    said = {"role": "user", "content": "Mend it."}
+    body = encoded({"model": "claude-opus-5-5", "max_tokens": 9, "messages": [said]})
+    asyncio.run(exchange.mask(Carrier(body)))
+    exchange.finish(200)
+
+
+def test_a_request_that_only_counts_tokens_is_not_remembered(
+    engine: Engine, tmp_path: Path
+) -> None:
+    for end_of_path in ("/count_tokens", "", ""):
+        send_thinking(engine, f"/v1/messages{end_of_path}")
+    found = [(record["purpose"], record["prefix"]) for record in end(engine, tmp_path)]
+    assert [("count", "first met"), ("answer", "first met"), ("answer", "warm")] == found
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param("on", [False, True], id="masked, so it might be refused"),
+        pytest.param("observe", [False], id="only observed, so nothing is changed"),
+    ],
+)
+def test_what_nobody_might_refuse_does_not_wait_for_a_memory_that_is_being_read(
+    engine: Engine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    expected: list[bool],
+) -> None:
+    engine.use(ConfigFile(tmp_path / "config.toml", [f"mode={mode}"]))
+    waits, open_files = list[bool](), MemoryFiles.open
+
+    async def open_unread(
+        files: MemoryFiles, *, observes: bool, patiently: bool = False
+    ) -> Memories:
+        waits.append(patiently)
+        memories = await open_files(files, observes=observes, patiently=patiently)
+        return memories._replace(is_being_read=True)
+
+    monkeypatch.setattr(MemoryFiles, "open", open_unread)
+    send_thinking(engine)
+    assert expected == waits
 
 
 def test_what_fails_inside_is_recorded_by_its_kind_alone(engine: Engine, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import shutil
 import sqlite3
 import stat
 import threading
+from collections import UserDict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -643,6 +645,46 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
     assert not file._is_urgent.wait(0)
     file.close()
     assert [(OPENING, (_LATER,))] == read(tmp_path)
+
+
+def test_what_replaces_it_while_it_is_written_is_written_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, next_ones = MemoryFile(lambda: tmp_path), [Remembered((_MOVED,))]
+
+    def encode_and_go_on(branches: Branches) -> str:
+        if next_ones:
+            file.write(OPENING, next_ones.pop())
+        return encode_branches(branches)
+
+    monkeypatch.setattr("addon.memory.encode_branches", encode_and_go_on)
+    file.write(OPENING, Remembered((PAST,)))
+    file.close()
+    assert [(OPENING, (_MOVED,))] == read(tmp_path)
+
+
+class _Written(UserDict[bytes, Remembered]):
+    """What is in a file; tells whether others that write wait while it is looked through."""
+
+    waits: bool | None = None
+
+    def __init__(self, lock: threading.Lock) -> None:
+        super().__init__({OPENING: Remembered((PAST,))})
+        self._lock = lock
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.waits = self._lock.locked()
+        return super().__iter__()
+
+
+def test_nobody_writes_while_what_the_file_held_is_made_to_wait_again(tmp_path: Path) -> None:
+    """What came between the two would be lost."""
+    file = MemoryFile(lambda: tmp_path)
+    file._written = written = _Written(file._lock)  # type: ignore[assignment]
+    file._write_all_again()
+    assert written.waits
+    assert written.data == file._waiting
+    file.close()
 
 
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from mitmproxy.connection import Server
 from mitmproxy.test import taddons, tflow
 
 from addon.proxy.flows import name_beta
-from addon.proxy.resend import SecondTry
+from addon.proxy.resend import SecondTries, SecondTry
 
 
 def make_flow(port: int) -> http.HTTPFlow:
@@ -57,6 +57,36 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
 )
 def test_what_comes_of_it(answer: bytes, expected: tuple[int | None, bytes | None]) -> None:
     assert expected == asyncio.run(send(answer))
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        pytest.param(200, b"own bytes", id="taken"),
+        pytest.param(204, b"own bytes", id="taken, with nothing to say"),
+        pytest.param(302, b"masked", id="sent elsewhere"),
+        pytest.param(400, b"masked", id="refused"),
+        pytest.param(503, b"masked", id="failed"),
+    ],
+)
+def test_a_flow_has_the_body_that_was_taken(status: int, sent: bytes) -> None:
+    async def send_again() -> http.HTTPFlow:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"own bytes")
+            writer.write(b"HTTP/1.1 %d Said\r\ncontent-length: 0\r\n\r\n" % status)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        flow = make_flow(server.sockets[0].getsockname()[1])
+        flow.request.raw_content = b"masked"
+        with taddons.context(Proxyserver()):
+            assert status == await SecondTries().send(flow, b"own bytes", is_own=True)
+        server.close()
+        return flow
+
+    flow = asyncio.run(send_again())
+    assert flow.response is not None
+    assert (status, sent) == (flow.response.status_code, flow.request.raw_content)
 
 
 def test_a_server_that_says_nothing_is_not_waited_for_without_end() -> None:

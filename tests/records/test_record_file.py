@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from filelock import FileLock, Timeout
 
-from addon.records.file import RecordFile, SharedFile, default_path, read_lines, read_records
+from addon.records.file import (
+    RecordFile,
+    SharedFile,
+    default_path,
+    read_lines,
+    read_records,
+    release_lock,
+    take_lock,
+)
 from masking.config import MetricsSettings
 
 if TYPE_CHECKING:
@@ -546,6 +554,25 @@ def test_a_lock_that_is_removed_while_it_is_waited_for_is_made_anew(path: Path) 
         threading.Timer(0.1, lock.unlink).start()
         assert [] == file.append(LINE)
     assert (LINE * 2, True) == (path.read_bytes(), lock.exists())
+
+
+def test_a_lock_that_is_removed_as_it_is_taken_is_made_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would lock nobody out: the next one makes a file of its own."""
+    removed: list[Path] = []
+
+    def lock_too_late(file: int) -> None:
+        if not removed:
+            path.unlink()
+            removed.append(path)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    monkeypatch.setattr("addon.records.file._lock", lock_too_late)
+    lock = take_lock(str(path), 60.0)
+    assert isinstance(lock, int)
+    assert os.path.samestat(os.fstat(lock), path.stat())
+    release_lock(lock)
 
 
 def test_so_does_a_folder_that_takes_no_other_file(path: Path) -> None:
