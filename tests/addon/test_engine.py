@@ -16,6 +16,7 @@ from addon.request import HeaderFields, PlainMessage, find_wire_format
 from addon.stages import Received
 from masking.model import Decision
 from masking.rewrite import Rewrite
+from masking.wire.format import Purpose
 from tests.live.harness import ON, conversation, encoded, policy_of
 
 BODY = encoded(conversation())
@@ -138,6 +139,29 @@ def test_a_request_that_only_counts_tokens_is_not_remembered(
         send_thinking(engine, f"/v1/messages{end_of_path}")
     found = [(record["purpose"], record["prefix"]) for record in end(engine, tmp_path)]
     assert [("count", "first met"), ("answer", "first met"), ("answer", "warm")] == found
+
+
+@pytest.mark.parametrize(
+    ("purpose", "replay", "kept"),
+    [
+        pytest.param("answer", False, 1, id="the model sees the placeholders"),
+        pytest.param("count", False, 0, id="only the tokens are counted"),
+        pytest.param("answer", True, 0, id="a recording is replayed"),
+    ],
+)
+def test_what_is_masked_is_kept_for_recall_where_a_model_may_ask_for_it(
+    engine: Engine, tmp_path: Path, purpose: Purpose, replay: bool, kept: int
+) -> None:
+    engine.use(ConfigFile(tmp_path / "config.toml", ["recall.enabled=true"]))
+    request, carrier = Request(), Carrier()
+    match = find_wire_format(request)
+    assert match is not None
+    exchange = engine.open(request, match._replace(purpose=purpose), replay=replay)
+    assert exchange is not None
+    asyncio.run(exchange.mask(carrier))
+    engine.close()
+    assert BODY != carrier.body
+    assert kept == len([*tmp_path.glob("observation-masking/recall/*")])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,14 @@ from masking.memory import BoundaryMemory, digest_answers
 from masking.model import Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.request_cache import CachedList, CachedRequest, RequestCache, make_frame
+from masking.request_cache import (
+    CachedElement,
+    CachedList,
+    CachedRequest,
+    Frame,
+    RequestCache,
+    make_frame,
+)
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
@@ -611,9 +618,11 @@ def test_one_thread_at_a_time_changes_what_a_table_holds(monkeypatch: pytest.Mon
     """Its weight is a sum of many, and two lists that change at once would make it wrong."""
     table, hold, waited = RequestCache(), CachedList.hold, list[bool]()
 
-    def hold_alone(*arguments: Any) -> None:
+    def hold_alone(
+        found: CachedList, elements: list[CachedElement], frame: Frame, settled: int
+    ) -> None:
         waited.append(table._lock.locked())
-        hold(*arguments)
+        hold(found, elements, frame, settled)
 
     monkeypatch.setattr(CachedList, "hold", hold_alone)
     for told in grow(WRITERS[0]):
