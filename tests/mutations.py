@@ -30,6 +30,7 @@ MEMORY_FILE = "addon/memory.py"
 REQUEST_CACHE = "masking/request_cache.py"
 
 COSTS = "tests/masking/accounting/test_cost.py"
+TALLY = "tests/records/test_tally.py"
 REQUESTS = "tests/masking/test_request_cache.py"
 
 
@@ -443,14 +444,14 @@ MUTATIONS = (
         "addon/records/tally.py",
         "ceil(len(self.seconds) * percent / 100) - 1)",
         "ceil(len(self.seconds) * percent / 100) - 2)",
-        "tests/records/test_tally.py",
+        TALLY,
     ),
     Mutation(
         "a boundary that moves at just every other request",
         "addon/records/tally.py",
         "self.moves > self.requests / 2",
         "self.moves >= self.requests / 2",
-        "tests/records/test_tally.py",
+        f"{TALLY}::test_a_boundary_slides_where_it_moves_at_most_requests",
     ),
 )
 

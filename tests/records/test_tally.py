@@ -8,7 +8,7 @@ import pytest
 
 from addon.places import recordings
 from addon.recordings.flows import name_of
-from addon.records.tally import BillSum, Tally, Waits
+from addon.records.tally import Balance, BillSum, Tally, Waits
 from masking.accounting.cost import Margin
 from tests.golden import Record, Replay
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
@@ -336,3 +336,17 @@ def test_conversations_that_need_masking_are_counted_once_and_so_is_each_summary
         {"conversation_id": "c", "kept": {"summary": 9}, "masking": "observed"},
     )
     assert (["a"], 1) == ([*counted.outgrown], counted.summaries)
+
+
+@pytest.mark.parametrize(
+    ("moves", "requests", "expected"),
+    [
+        pytest.param(2, 2, False, id="too few to tell"),
+        pytest.param(3, 6, False, id="at every other request"),
+        pytest.param(3, 5, True, id="more often"),
+    ],
+)
+def test_a_boundary_slides_where_it_moves_at_most_requests(
+    moves: int, requests: int, expected: bool
+) -> None:
+    assert expected == Balance(moves=moves, requests=requests).slides
