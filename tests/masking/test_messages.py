@@ -266,6 +266,7 @@ def test_an_alias_may_be_claude() -> None:
         ({}, "/v1/messages", None),
         ({"model": 7}, "/v1/messages", None),
         ({}, "/v1/projects/p/publishers/anthropic/models/claude-x@1:rawPredict", "claude-x@1"),
+        ({"model": "m"}, "/anthropic/models/claude-x:rawPredict", "m"),
         ({}, "/model/us.anthropic.claude-x-v1%3A0/invoke", "us.anthropic.claude-x-v1:0"),
         ({}, "/model/us.anthropic.claude-x-v1:0/invoke", "us.anthropic.claude-x-v1:0"),
     ],
