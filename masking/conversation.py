@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 from operator import is_
 from typing import Any, NamedTuple, Self, cast
 
@@ -315,6 +315,18 @@ class Conversation:
         """What the provider does with bound reasoning once a text before it has changed."""
         return self.request.binding
 
+    @property
+    def last_answer(self) -> int:
+        """The position of the assistant's last element; the model has not read what follows it.
+
+        It is -1 if there is none.
+        """
+        elements = self.elements
+        last = len(elements) - 1
+        while last >= 0 and elements[last].speaker != "assistant":
+            last -= 1
+        return last
+
 
 def read_conversation(
     document: Mapping[str, object], wire: WireFormat, path: str = ""
@@ -430,20 +442,35 @@ def bind(
     """Count the tool turns, and bind the results to them.
 
     Ids are reused in real traffic. So a result belongs to the nearest earlier turn that declared
-    its id, or, if it comes before its call, to the first later turn that does. Where a format has
-    no ids, or a client drops them, results answer the calls of the last turn by name and order.
+    its id, or, if it comes before its call, to the first later turn that does. Of a turn that
+    declares an id twice, the nth result of the id answers the nth call, and further ones the last.
+    Where a format has no ids, or a client drops them, results answer the calls of the last turn by
+    name and order.
     """
     binder = history.fold(_Binder, elements, wire, list_path, unstable_tail=UNSTABLE_TAIL)
     return binder.turns, tuple(binder.results)
 
 
 _Declared = tuple[int | None, str | None, object]
-"""The last turn that declared an id, the tool it called there, and the arguments."""
+"""A call as its results see it: its turn, its tool, and its arguments."""
 
 _UNDECLARED: _Declared = (None, None, None)
 
 _Linked = tuple[int, "_Linked | None"]
 """The last place and those before it, which copies can share."""
+
+_Id = tuple[tuple[_Declared, ...], int, "_Linked | None"]
+"""An id in the last turn that declared it: its calls there, how many results have answered them,
+and the places of these results. It is replaced, never changed, so that copies share it."""
+
+_NO_ID: _Id = ((), 0, None)
+
+
+def _walk(places: _Linked | None) -> Iterator[int]:
+    """Yield the places, the last first."""
+    while places is not None:
+        place, places = places
+        yield place
 
 
 class _Binder(Fold[Element]):
@@ -455,7 +482,7 @@ class _Binder(Fold[Element]):
         self._wire = wire
         self._list_path = list_path
         self._elements = 0
-        self._declared: dict[str | None, _Declared] = {}
+        self._declared: dict[str | None, _Id] = {}
         self._waiting: dict[str, _Linked] = {}
         """By id, the results that came before their call."""
         self._open_calls = _OpenCalls() if wire.pairs_by_order else None
@@ -467,13 +494,13 @@ class _Binder(Fold[Element]):
         speaker, _, calls, found, _ = element
         if speaker != "assistant":
             self._in_answer = False
-        elif ids := [call_id for call_id, _, _ in calls if call_id is not None]:
-            self._declare(calls, ids)
+        elif element.is_turn:
+            self._declare(calls)
         for result in found:
             self._bind(result)
         self._elements += 1
 
-    def _declare(self, calls: Sequence[Call], ids: Sequence[str]) -> None:
+    def _declare(self, calls: Sequence[Call]) -> None:
         """Add the calls of an answer, or of the next part of one."""
         if not self._in_answer:
             self.turns += 1
@@ -482,27 +509,43 @@ class _Binder(Fold[Element]):
         self._in_answer = self._wire.answers_in_runs
         for call in calls:
             if call.call_id is not None:
-                declaration = (self.turns - 1, call.tool, call.arguments)
-                if call.call_id:
-                    self._declared[call.call_id] = declaration
+                declared = (self.turns - 1, call.tool, call.arguments)
                 if self._open_calls is not None:
-                    self._open_calls.add(call.call_id, declaration)
-        # Results that came before one of these calls are bound to it now.
-        for answered in ids if self._waiting else ():
-            waiting = self._waiting.pop(answered, None)
-            while waiting is not None:
-                early, waiting = waiting
-                turn, tool, arguments = self._declared[answered]
-                result = self.results[early]
-                self.results[early] = result._replace(turn=turn, tool=tool, arguments=arguments)
+                    self._open_calls.add(call.call_id, declared)
+                if call.call_id:
+                    self._declare_id(call.call_id, declared)
+
+    def _declare_id(self, call_id: str, declared: _Declared) -> None:
+        """Add a call by its id; it gets the results of the id that no earlier call has."""
+        calls, count, places = self._declared.get(call_id, _NO_ID)
+        if not calls or calls[0][0] != declared[0]:  # the id is used again, in a later turn
+            calls, count, places = (), 0, None
+            if self._waiting:  # results may have come before the call
+                places = self._waiting.pop(call_id, None)
+                count = sum(1 for _ in _walk(places))
+        self._declared[call_id] = ((*calls, declared), count, places)
+        # The last call of an id has all further results, until its turn declares the id once more.
+        turn, tool, arguments = declared
+        for place in islice(_walk(places), max(0, count - len(calls))):
+            self.results[place] = self.results[place]._replace(
+                turn=turn, tool=tool, arguments=arguments
+            )
+        if count > len(calls) and self._open_calls is not None:
+            self._open_calls.take(call_id)
 
     def _bind(self, result: ToolResult) -> None:
         """Add a result of the current element, bound to its call."""
         call_id = result.call_id
-        if self._open_calls is not None:
-            turn, tool, arguments = self._open_calls.answer(result, self._declared)
-        else:
-            turn, tool, arguments = self._declared.get(call_id, _UNDECLARED)
+        declared = _UNDECLARED
+        if (known := self._declared.get(call_id)) is not None:
+            calls, count, places = known
+            self._declared[call_id] = (calls, count + 1, (len(self.results), places))
+            declared = calls[min(count, len(calls) - 1)]
+            if self._open_calls is not None:
+                declared = self._open_calls.take(call_id or "") or declared
+        elif self._open_calls is not None:
+            declared = self._open_calls.answer(result)
+        turn, tool, arguments = declared
         if turn is None and call_id:
             self._waiting[call_id] = len(self.results), self._waiting.get(call_id)
         before_tool, images = result[:7], result.images
@@ -546,17 +589,19 @@ class _OpenCalls(Copyable):
             if tool is not None:
                 self._queues[kind, tool].append(number)
 
-    def answer(self, result: ToolResult, declared: Mapping[str | None, _Declared]) -> _Declared:
-        """Take the call that a result answers: that with its id, else the next one of its tool.
+    def take(self, call_id: str) -> _Declared | None:
+        """Take the first open call with an id; None if there is none."""
+        return self._take("id", call_id)
+
+    def answer(self, result: ToolResult) -> _Declared:
+        """Take the call that a result answers whose id no call has: the next one of its tool.
 
         A result that names no tool answers the next call. What has two different ids is no pair.
         """
-        wanted = result.call_id
-        if (by_id := declared.get(wanted)) is not None:
-            return self._take("id", wanted) or by_id
-        if wanted is None:
+        if result.call_id is None:
             return _UNDECLARED
-        return self._take("without id" if wanted else "any", result.tool) or _UNDECLARED
+        kind = "without id" if result.call_id else "any"
+        return self._take(kind, result.tool) or _UNDECLARED
 
     def _take(self, kind: str, name: str | None) -> _Declared | None:
         queue = self._queues.get((kind, name))

@@ -36,7 +36,8 @@ class ReductionOptions:
     enabled: off, nothing is ever reduced.
     max_input_chars: the budget for the texts of all messages together; 0 or less is off.
     preserve_recent_raw_turns: how many of the last messages that are not the system's stay as they
-        are, with what is paired with them; 0 or less for none.
+        are, with what is paired with them; 0 or less for none. Results that the model has not read
+        stay besides.
     summary_max_chars: the longest summary; 0 or less for none.
     observation_masking: off, the stage that masks is left out.
     max_observation_chars: the longest placeholder; one character always stays.
@@ -104,7 +105,8 @@ def plan_reduction(
 ) -> ReductionPlan:
     """Plan how to bring a conversation within its budget.
 
-    Kept are the system's elements, the last of the others, and what is paired with one of them.
+    Kept are the system's elements, the last of the others, the results behind the last answer, and
+    what is paired with one of these.
     The first stage masks the tool results that are not kept, the second replaces all that is not
     kept by a summary, the third drops it. The last stage is final even if it leaves too much.
 
@@ -163,10 +165,13 @@ class _Reduction:
         self._conversation, self._sources = conversation, sources
         self._options, self._settled = options, settled
         self._pairs = find_pairs(conversation)
-        # Kept are all of the system's and the last of the others, with what these belong to.
+        # Kept are all of the system's, the last of the others, and the results that the model has
+        # not read, with what these belong to.
         elements, recent = conversation.elements, options.preserve_recent_raw_turns
         others = [at for at, element in enumerate(elements) if element.speaker != "system"]
-        old = frozenset(others[:-recent] if recent > 0 else others)
+        last = conversation.last_answer
+        unread = {each.element for each in conversation.results if each.element > last}
+        old = frozenset(others[:-recent] if recent > 0 else others) - unread
         kept = [at for at in range(len(elements)) if at not in old]
         self._kept = self._add_whole_answers(close_over_pairs(kept, self._pairs))
 

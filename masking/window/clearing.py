@@ -91,10 +91,18 @@ def decide_clearing(
     if limits.asks_summary and boundary.allows_whole():
         return ClearingDecisions()
 
+    # A provider clears by calls. So where the model has not read a result of an old call, the cut
+    # stands before that call, in this one request.
+    last = conversation.last_answer
+    uncut = min((r.turn for r in results if r.turn is not None and r.element > last), default=None)
+
+    def cut(turn: int) -> int:
+        return turn if uncut is None else min(turn, uncut)
+
     position, moves = past.position, past.moves
     if boundary.decide():
         earlier = {place for places in masked.values() for place in places}
-        before = _find_before(results, boundary.position.turn)
+        before = _find_before(results, cut(boundary.position.turn))
         fresh = [at for at in before if at not in earlier and results[at].tool not in excluded]
         if fresh:
             position = boundary.position
@@ -102,14 +110,13 @@ def decide_clearing(
             move = Move(context.anchor, position, ids, _RENDERING)
             moves = add_move(moves, move, slides=prices.slides)
     past = replace(past, last=context.anchor, sent=context.now)
-    settled = {
-        at: _settle(results[at], excluded, policy) for at in _find_before(results, position.turn)
-    }
+    turn = cut(position.turn)
+    settled = {at: _settle(results[at], excluded, policy) for at in _find_before(results, turn)}
     tokens = sum(candidates[at].saving for at in settled)
     if tokens <= 0:  # few short results, in a window that slides: no reason to ask
         return ClearingDecisions(past=past)
     in_runs = conversation.wire.answers_in_runs
-    keep = _count_uses(conversation.elements, position.turn, in_runs=in_runs)
+    keep = _count_uses(conversation.elements, turn, in_runs=in_runs)
     clearing = Clearing(keep, tuple(sorted(excluded)), int(tokens))
     return ClearingDecisions(clearing, settled, replace(past, moves=moves))
 

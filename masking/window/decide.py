@@ -196,7 +196,7 @@ def decide(
     if not policy.masks:
         return WindowDecisions(tuple(Decision(result, "off") for result in results))
     past = None if context is None else _recall_past(conversation, context, limits)
-    edge = window_edge(policy, conversation.turns)
+    edge, last_answer = window_edge(policy, conversation.turns), conversation.last_answer
     words = policy.rendering if prices.slides else policy.shrinking_rendering
     again: Mapping[int, Decision] = {}
 
@@ -247,7 +247,7 @@ def decide(
                 reason = "bad_id"
             elif turn is None:
                 reason = "orphan"
-            elif turn >= edge:
+            elif turn >= edge or result.element > last_answer:  # or the model has not read it
                 reason = "in_window"
             elif turn >= position.turn or place >= position.results:
                 reason = "held"

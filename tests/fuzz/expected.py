@@ -83,6 +83,7 @@ def _draw(found: Read, policy: MaskPolicy, fates: Sequence[Fate], edge: Edge) ->
     window = max(0, found.turns[-1] - policy.window_turns)
     slides = prices_of(policy).slides
     kept = _find_protected(found.given[: edge.results], policy, edge, slides=slides)
+    last = max((n for n, each in enumerate(found.spoken) if each.speaker == "model"), default=-1)
     drawn = []
     for place, (given, fate) in enumerate(zip(found.given, fates, strict=True)):
         reason = kept.get(place)
@@ -92,7 +93,7 @@ def _draw(found: Read, policy: MaskPolicy, fates: Sequence[Fate], edge: Edge) ->
             reason = "bad_id"
         elif given.turn is None:
             reason = "orphan"
-        elif given.turn >= window:
+        elif given.turn >= window or found.places[place] > last:
             reason = "in_window"
         elif given.turn >= edge.turn or place >= edge.results:
             reason = "held"

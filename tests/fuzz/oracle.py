@@ -119,8 +119,9 @@ def find_fault(
 
 def is_bound(rewrite: Rewrite, strategies: Strategies) -> bool:
     """Whether reasoning is bound to what a request says, and may not be given up."""
-    is_kept = strategies.schema1.bound_reasoning == "keep"
-    return rewrite.binding == "refuses" or (rewrite.binding is not None and is_kept)
+    if rewrite.binding == "drops":
+        return strategies.schema1.bound_reasoning == "keep"
+    return rewrite.binding is not None  # nobody knows that an account takes what was changed
 
 
 def decode(body: bytes) -> Any:  # noqa: ANN401 - JSON

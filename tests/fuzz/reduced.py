@@ -66,7 +66,9 @@ class _Request:
 def _find_kept(name: str, found: Read, recent: int) -> set[int]:
     """Return the elements that are kept: the system's, the last ones, and their pairs."""
     others = [at for at, each in enumerate(found.spoken) if each.speaker != "system"]
-    gone = {*(others[:-recent] if recent > 0 else others)}
+    last = max((at for at, each in enumerate(found.spoken) if each.speaker == "model"), default=-1)
+    unread = {at for at in found.places if at > last}
+    gone = {*(others[:-recent] if recent > 0 else others)} - unread
     kept = {*range(len(found.spoken))} - gone
     pairs = [*_find_pairs(name, found)]
     before = -1

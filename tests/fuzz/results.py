@@ -50,11 +50,26 @@ class _Call:
     is_open: bool = True
 
 
+@dataclass(slots=True)
+class _Id:
+    """An id in the last turn that declared it: its calls there, and the results that it has."""
+
+    calls: list[_Call] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
+
+    def answer(self) -> None:
+        """The nth result answers the nth call, and further ones the last."""
+        for number, given in enumerate(self.given):
+            call = self.calls[min(number, len(self.calls) - 1)]
+            call.is_open = False
+            given.turn, given.tool, given.arguments = call.turn, call.tool, call.arguments
+
+
 def read(name: str, document: Any) -> Read:  # noqa: ANN401 - JSON
     """Read a decoded request in the wire format of this name."""
     path, elements = find_list(name, document)
     found = Read(path)
-    declared: dict[str, _Call] = {}
+    declared: dict[str, _Id] = {}
     last: list[_Call] = []
     waiting: list[Given] = []
     turns = 0
@@ -73,12 +88,18 @@ def read(name: str, document: Any) -> Read:  # noqa: ANN401 - JSON
             last.clear()
         for call in calls:
             last.append(_Call(call.call_id or "", turns - 1, call.tool, call.arguments))
-            if call.call_id:
-                declared[call.call_id] = last[-1]
-        for early in [each for each in waiting if each.call_id in declared]:
-            _answer(early, declared[early.call_id or ""])
-            early.early = True
-            waiting.remove(early)
+            if not call.call_id:
+                continue
+            if call.call_id not in declared or declared[call.call_id].calls[0].turn != turns - 1:
+                declared[call.call_id] = _Id()
+            known = declared[call.call_id]
+            known.calls.append(last[-1])
+            for early in [each for each in waiting if each.call_id == call.call_id]:
+                early.early = True
+                known.given.append(early)
+                waiting.remove(early)
+            if len(known.given) >= len(known.calls):
+                known.answer()
         for given in spoken.given:
             _bind(name, given, declared, last)
             if given.turn is None and given.call_id:
@@ -97,27 +118,23 @@ def ends_within_answer(name: str, document: Any) -> bool:  # noqa: ANN401 - JSON
     return name in _IN_RUNS and bool(spoken) and spoken[-1].speaker == "model"
 
 
-def _bind(name: str, given: Given, declared: dict[str, _Call], last: list[_Call]) -> None:
+def _bind(name: str, given: Given, declared: dict[str, _Id], last: list[_Call]) -> None:
     """Bind a result to the nearest earlier call of its id; where ids are left out, by order."""
-    wanted, by_id = given.call_id, declared.get(given.call_id or "")
-    if name not in _BY_ORDER:
-        if by_id:
-            _answer(given, by_id)
-        return
+    by_id = declared.get(given.call_id or "")
     tool, given.tool = given.tool, None
-    if wanted is None:
-        return
-    fits = [each for each in last if each.is_open and (each.call_id == wanted if by_id else True)]
-    if not by_id:
-        fits = [each for each in fits if not (wanted and each.call_id)]
+    is_by_order = name in _BY_ORDER and given.call_id is not None
+    fits = [each for each in last if is_by_order and each.is_open]
+    if by_id:
+        by_id.given.append(given)
+        call = by_id.calls[min(len(by_id.given), len(by_id.calls)) - 1]
+        call = next((each for each in fits if each.call_id == given.call_id), call)
+    else:
+        fits = [each for each in fits if not (given.call_id and each.call_id)]
         fits = [each for each in fits if tool is None or each.tool == tool]
-    found = fits[0] if fits else by_id
-    if found:
-        found.is_open = False
-        _answer(given, found)
-
-
-def _answer(given: Given, call: _Call) -> None:
+        if not fits:
+            return
+        call = fits[0]
+    call.is_open = False
     given.turn, given.tool, given.arguments = call.turn, call.tool, call.arguments
 
 

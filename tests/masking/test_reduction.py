@@ -251,9 +251,13 @@ KEPT = [
          result("a")], [2, 3, 4, 5]),
     Kept("an unanswered call at the end", [*turn("a"), user(), *unanswered()], [2, 3]),
     Kept("an old unanswered call goes", [*unanswered(), user(), says(), user()], [2, 3]),
-    Kept("a recent orphan stays", [*turn("a"), user(), result("b")], [2, 3]),
+    Kept("a recent orphan stays", [*turn("a"), says(), user(), result("b")], [3, 4]),
+    Kept("a result that the model has not read", [*turn("a"), user(), user()], [0, 1], 0),
+    Kept("a late one of an old call", [assistant(call("a")), user(), says(), result("a"), user()],
+         [0, 3], 0),
     Kept("an old orphan goes", [result("b"), user(), says(), user()], [2, 3]),
-    Kept("a recent result without an id", [*turn("a"), user(), result(None)], [2, 3]),
+    Kept("a recent result without an id", [*turn("a"), says(), user(), result(None)],
+         [3, 4]),
     Kept("a message of another role, and one without",
          [{"role": "function", "content": "x"}, user(), {"content": "x"}, {"role": 7}], [2, 3]),
     Kept("what is no object", [user(), 7, user(), None], [2, 3]),  # type: ignore[list-item]
@@ -346,7 +350,8 @@ def _size(message: object) -> int:
 @pytest.mark.parametrize("given", MASKS, ids=lambda given: given.case)
 def test_what_is_masked(given: Mask) -> None:
     fill = result("filled", "x" * 2_000)
-    messages = [assistant(call("a")), given.message, assistant(call("filled")), fill, *recent()]
+    calls = assistant(call("a")), assistant(call("filled"))
+    messages = [calls[0], given.message, calls[1], fill, says(""), *recent()]
     after = reduce_history(messages, given.chosen)
     assert "masking" == after.reduction_stage
     assert {**given.message, "content": given.content} == {"content": None, **after.messages[1]}
@@ -373,9 +378,9 @@ def test_one_message_object_in_two_places() -> None:
 # After another strategy.
 
 GONE = "<gone>" * 20
-_SENT = [user("Fix it"), *turn("a", GONE), *turn("b"), *recent()]
+_SENT = [user("Fix it"), *turn("a", GONE), *turn("b"), says(""), *recent()]
 _SUM_UP = options(400, observation_masking=False)
-_SOURCES = [user("Fix it"), *turn("a", "3 passed"), *turn("b"), *recent()]
+_SOURCES = [user("Fix it"), *turn("a", "3 passed"), *turn("b"), says(""), *recent()]
 
 
 def test_a_result_that_was_settled_before_is_not_masked_again() -> None:
@@ -429,6 +434,6 @@ def test_where_a_stage_would_part_a_pair_it_is_not_taken(
 @pytest.mark.parametrize("stray", [result("b"), result(None), *unanswered()])
 @pytest.mark.parametrize("at", [0, 2, 6])
 def test_a_pair_that_was_broken_before_is_no_reason_to_go_on(stray: ChatMessage, at: int) -> None:
-    messages = [*turn("a", OLD * 3), *recent()]
+    messages = [*turn("a", OLD * 3), says(""), *recent()]
     messages.insert(at, stray)
     assert "masking" == reduce_history(messages, options(500)).reduction_stage

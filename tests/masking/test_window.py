@@ -26,6 +26,8 @@ from tests.support.priced import decide, evaluate, measure_candidates
 NO_SHORTER = "x" * len("<a|shell|15>")
 """As long as its placeholder."""
 
+SAYS: ChatMessage = {"role": "assistant", "content": "So."}
+
 JUST_LONGER = "1,2,3,4,5,6,7"
 
 
@@ -273,8 +275,14 @@ TURNS = [
          [*turn("z"), assistant(call("a"), call("b")), result("b"), result("a")],
          ["masked", "in_window", "in_window"], contents=[masked("z"), OLD, OLD]),
     Case("a late result belongs to its own turn",
-         [assistant(call("a")), *turn("b"), result("a")], ["in_window", "masked"],
+         [assistant(call("a")), *turn("b"), result("a"), SAYS], ["in_window", "masked"],
          contents=[OLD, masked("a")]),
+    Case("a late result that the model has not read", [assistant(call("a")), *turn("b"),
+         result("a")], ["in_window", "in_window"]),
+    Case("the nth result of an id that a turn declares twice, and one more",
+         [assistant(call("a", "ls"), call("a", "cat")), *[result("a")] * 3, *turn("b")],
+         ["masked", "masked", "masked", "in_window"],
+         contents=[masked("a", "ls"), masked("a", "cat"), masked("a", "cat"), OLD]),
     Case("a re-used id: the earlier result is old, the later one is not",
          [*turn("a", tool="ls"), *turn("a", tool="cat")], ["masked", "in_window"],
          contents=[masked("a", "ls"), OLD]),
@@ -431,7 +439,7 @@ def test_nothing_to_do_gives_back_the_very_same_list(messages: list[ChatMessage]
 
 def test_one_message_object_in_two_places() -> None:
     repeated = result("a")
-    messages = [assistant(call("a")), repeated, *turn("b"), repeated]
+    messages = [assistant(call("a")), repeated, *turn("b"), repeated, SAYS]
     expected = [masked("a"), OLD, masked("a")]
     after = mask_old_tool_results(messages, MASK_ALL)
     assert expected == [m["content"] for m in after if m["role"] == "tool"]

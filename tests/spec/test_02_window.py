@@ -16,10 +16,21 @@ from masking import (
     redact_tool_results,
     reduce_history,
 )
-from tests.spec.talk import OUTPUT, SHORT, mask, reasons, requests
+from masking.window import FREE, BoundaryPrices
+from tests.spec.talk import CACHED, IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, result
 from tests.support.builders import turn as chat_turn
-from tests.support.wire_conversations import IN_EVERY_FORMAT, Ask, Model, Step, User, Writer, turn
+from tests.support.wire_conversations import (
+    IN_EVERY_FORMAT,
+    Ask,
+    Give,
+    Model,
+    Step,
+    Tools,
+    User,
+    Writer,
+    turn,
+)
 
 MESSAGES = [*chat_turn("a", OUTPUT), *chat_turn("b", OUTPUT)]
 
@@ -106,6 +117,19 @@ def test_what_counts_as_a_tool_turn(
 ) -> None:
     told = writer.tell(User(), *turn("a", OUTPUT), *later)
     assert [expected] == reasons(mask(told, replace(SHORT, window_turns=window)))
+
+
+@IN_FORMATS_WITH_IDS
+@pytest.mark.parametrize("prices", [FREE, CACHED], ids=["a sliding window", "one with a price"])
+def test_what_stands_behind_the_last_answer_is_never_masked(
+    writer: Writer, prices: BoundaryPrices
+) -> None:
+    """However old its call is, the model has not read it yet."""
+    late = Tools((Give("old", OUTPUT),))
+    told = writer.tell(User(), *turn("old", OUTPUT), *turn("b", OUTPUT), late)
+    assert ["in_window"] * 2 == reasons(mask(told, SHORT, prices))[1:]
+    read = told.then(Model(text="So."))
+    assert reasons(mask(read, SHORT, prices))[2] in ("masked", "held")
 
 
 @pytest.mark.parametrize(

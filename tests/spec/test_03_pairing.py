@@ -3,6 +3,8 @@
 Not to the id as such: agents use ids again, and some providers number every turn from `call_0`.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from masking.rewrite import read_request
@@ -62,9 +64,35 @@ def test_where_every_turn_is_numbered_from_call_0_only_old_results_are_masked(
 
 @IN_FORMATS_WITH_IDS
 def test_a_late_result_still_belongs_to_its_earlier_turn(writer: Writer) -> None:
-    told = writer.tell(Model((READ,)), User(), Model((RUN,)), Tools((OF_RUN, OF_READ)))
-    assert [(1, "run"), (0, "read")] == find_calls(told)
+    late = writer.tell(Model((READ,)), User(), Model((RUN,)), Tools((OF_RUN, OF_READ)))
+    assert [(1, "run"), (0, "read")] == find_calls(late)
+    told = late.then(Model(text="So."))
     assert ["in_window", "masked"] == reasons(mask(told, SHORT))
+
+
+@IN_EVERY_FORMAT
+def test_where_a_turn_declares_an_id_twice_the_nth_result_belongs_to_the_nth_call(
+    writer: Writer,
+) -> None:
+    """Some models number all calls of a turn alike; a result must not pass for another tool's."""
+    asked = Model((Ask("same", "read"), Ask("same", "run")))
+    given = Tools((Give("same", OUTPUT, "read"), Give("same", OUTPUT, "run")))
+    told = writer.tell(asked, given, *turn("b"))
+    assert [(0, "read"), (0, "run"), (1, "shell")] == find_calls(told)
+    kept = replace(SHORT, keep_tools=("read",))
+    assert ["kept_tool", "masked", "in_window"] == reasons(mask(told, kept))
+
+
+@IN_FORMATS_WITH_IDS
+def test_further_results_of_an_id_belong_to_its_last_call(writer: Writer) -> None:
+    asked = Model((Ask("same", "read"), Ask("same", "run")))
+    (*given,) = [Tools((Give("same", OUTPUT, "run"),))] * 4
+    assert [(0, "read"), (0, "run"), (0, "run"), (0, "run")] == find_calls(
+        writer.tell(asked, *given)
+    )
+    assert [(0, "read"), (0, "run"), (0, "run"), (0, "run")] == find_calls(
+        writer.tell(*given[:3], asked, given[3])
+    )
 
 
 @IN_FORMATS_WITH_IDS

@@ -326,7 +326,15 @@ def find_first_masked_sliding(
         found = list_masked_sliding(candidates, requests, policy)
     else:
         found = list_newly_masked(Boundary(candidates, policy, FREE), requests)
-    return _find_first_masked(segment, evaluated, enumerate(found))
+    first = _find_first_masked(segment, evaluated, enumerate(found))
+    # What stands behind a request's last answer is not masked yet, though its call may be old.
+    earlier = segment.layout.requests
+    read = [earlier[r.answers - 1].results if r.answers else 0 for r in segment.requests]
+    unread = {place: bisect_right(read, place) for place in range(len(first))}
+    return [
+        max(at, unread[place]) if at != NEVER and unread[place] < len(read) else NEVER
+        for place, at in enumerate(first)
+    ]
 
 
 def list_newly_masked(
