@@ -28,6 +28,7 @@ def test_the_rule_is_near_the_optimum_and_keeps_its_promise(
     assert outcome.worst <= 1.1 * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_a_sliding_window_costs_more_than_it_saves_at_a_tenth(
     conversations: list[Conversation],
 ) -> None:

@@ -25,6 +25,7 @@ from masking.wire.responses import RESPONSES
 from tests.support.builders import OLD, TEMPLATE, policy
 from tests.support.first_behind import find_first_behind
 from tests.support.images import png
+from tests.support.marks import thorough
 from tests.support.priced import PricedPolicy, evaluate, measure_candidates, rewrite_request
 from tests.support.wire_conversations import (
     WRITERS,
@@ -224,7 +225,7 @@ def test_images_alone_make_the_boundary_move(writer: Writer) -> None:
 
 
 @EVERY_FORMAT
-@pytest.mark.parametrize("keep", [0, 3, 9])
+@pytest.mark.parametrize("keep", [thorough(0), 3, thorough(9)])
 def test_once_masked_an_image_stays_masked(writer: Writer, keep: int) -> None:
     told, before = browse(writer, 40), frozenset[int]()
     rule = policy(PRICED, keep_last_images=keep, window_turns=2)

@@ -37,6 +37,7 @@ from masking.wire.gemini import GEMINI
 from tests.masking.test_every_format_invariants import REAL, requests
 from tests.support.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.support.images import png
+from tests.support.marks import thorough
 from tests.support.priced import find_boundary, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -403,6 +404,8 @@ def spell_many(kind: str, size: int, mark: int) -> str:
 
 GEMINI_WRITER = next(each for each in WRITERS if each.name == "gemini")
 
+AROUND = "what stands around the list"
+
 WEIGHED_IN: Mapping[str, Callable[[str], str]] = {
     "a result": lambda value: (
         '{"contents": [{"role": "user", "parts": [{"functionResponse": '
@@ -412,14 +415,14 @@ WEIGHED_IN: Mapping[str, Callable[[str], str]] = {
         '{"contents": [{"role": "model", "parts": [{"functionCall": '
         f'{{"name": "t", "args": {{"a": {value}}}}}}}]}}]}}'
     ),
-    "what stands around the list": lambda value: (
+    AROUND: lambda value: (
         f'{{"contents": [{{"role": "user", "parts": [{{"text": "Hi."}}]}}], "tools": {value}}}'
     ),
 }
 """Places of a value in a Gemini request, of which each is decoded, and some also spelled."""
 
 
-@pytest.mark.parametrize("place", WEIGHED_IN)
+@pytest.mark.parametrize("place", ["a result", thorough("arguments"), thorough(AROUND)])
 @pytest.mark.parametrize("kind", WEIGHED)
 @pytest.mark.parametrize(("size", "count"), [(100, 40), (10_000, 6)], ids=["short", "long"])
 def test_a_table_holds_at_most_half_as_much_again_as_it_weighs(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.commands.work import read_sessions
@@ -33,6 +33,7 @@ from tests.support.block_schedules import (
     send,
     send_all,
 )
+from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
 from tests.support.places import MESSAGES_CONVERSATIONS
 from tests.support.priced import PricedPolicy, find_boundaries
@@ -185,7 +186,7 @@ def bill(talk: BlockConversation, prices: Prices, since: Sequence[int]) -> list[
     return [*bill_all(cache, send_all(talk, since))]
 
 
-@settings(max_examples=300)
+@examples(10)
 @given(
     talks(), st.sampled_from([CLAUDE, FABLE, OPUS, STEPPED]), st.sampled_from([0.0, 0.05, 0.1, 0.3])
 )

@@ -57,9 +57,8 @@ def beside(name: str) -> Path:
 @cases(
     recordings(),
     thorough=(
-        *("openai-scratch", "openai-stream-scratch", "opencode-scratch", "mcp-files"),
-        *("qwen-code-scratch", "qwen-code-long"),
         *("openai-questions", "openai-questions.redaction", "openai-questions.reduction"),
+        "mcp-files",
     ),
 )
 def test_a_replay_yields_what_is_expected(

@@ -33,7 +33,7 @@ from tests.support.marking import (
     mark_nothing,
 )
 from tests.support.places import CONVERSATIONS
-from tests.support.sessions import CHATS, WHEN, Talk, grow, read_chat, work, write_body
+from tests.support.sessions import CHATS, WHEN, Talk, each_of, grow, read_chat, work, write_body
 
 LONGEST = 150
 """Messages of a real conversation that is replayed here: a replay's time grows with the square."""
@@ -164,7 +164,7 @@ SETTINGS_CASES = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS_CASES)
-@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+@each_of("recording", CHATS)
 def test_it_agrees_with_a_replay_of_a_recording(recording: Path, settings: ReplaySettings) -> None:
     unreported = Unreported(read_chat(recording))
     assert by_replay(unreported, settings) == by_trial(unreported, settings)

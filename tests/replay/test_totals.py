@@ -29,7 +29,7 @@ from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.support.replays import Talk, add_up, replayed
-from tests.support.sessions import CHATS, grow, read_chat, work, write_body
+from tests.support.sessions import CHATS, each_of, grow, read_chat, work, write_body
 from tests.support.sessions import Talk as SentTalk
 
 # Sums
@@ -165,7 +165,7 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
 
 
 @pytest.mark.parametrize("prices", [(0.1, 1.25), (1.0, 1.0)], ids=["priced", "sliding"])
-@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+@each_of("recording", CHATS)
 def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
     settings = ReplaySettings(
         strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings(prices)

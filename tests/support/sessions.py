@@ -26,17 +26,16 @@ def is_chat(recording: Path) -> bool:
 
 CHATS = [path for path in TALKS if is_chat(path)]
 
-ONE_OF_EACH_FORMAT = (
-    *("anthropic-tour", "codex-tour", "codex-websocket-tour"),
-    *("gemini-cli-code-assist-tour", "ollama-tour"),
+ENOUGH = (
+    *("mini-swe-agent-scratch", "openai-questions", "anthropic-tour", "codex-tour"),
+    *("codex-websocket-tour", "gemini-cli-code-assist-tour", "ollama-tour", "mcp-files"),
 )
-"""Of the sessions of clients, those that are enough in every run."""
+"""Of the recordings, those that are enough in every run: each format, and each strategy."""
 
 
 def marks_of(recording: Path) -> tuple[pytest.MarkDecorator, ...]:
-    """Return the marks of a test of a recording: most sessions of clients are for thorough runs."""
-    is_quick = recording.parent.name != "clients" or name_of(recording) in ONE_OF_EACH_FORMAT
-    return () if is_quick else (pytest.mark.thorough,)
+    """Return the marks of a test of a recording: most recordings are for thorough runs."""
+    return () if name_of(recording) in ENOUGH else (pytest.mark.thorough,)
 
 
 def each_of(argument: str, recordings: Iterable[Path]) -> pytest.MarkDecorator:

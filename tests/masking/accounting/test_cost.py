@@ -43,7 +43,7 @@ from masking.wire.usage import Usage
 from tests.provider.completions import PromptCache
 from tests.provider.script import Received, Reply
 from tests.support.priced import PricedPolicy, rewrite_request
-from tests.support.sessions import CHATS, grow, read_chat, work
+from tests.support.sessions import CHATS, each_of, grow, read_chat, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 EXACT = CacheRules(minimum=1, block=1)
@@ -612,7 +612,7 @@ def cost(usage: Usage, pricing: Pricing) -> float:
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
 @pytest.mark.parametrize("pricing", [Pricing(0.5, 1.0), Pricing(0.1, 1.0)], ids=["half", "tenth"])
-@pytest.mark.parametrize("recording", CHATS, ids=lambda path: path.stem)
+@each_of("recording", CHATS)
 def test_what_was_truly_saved_is_within_the_margin(
     recording: Path, pricing: Pricing, is_masked: bool
 ) -> None:
