@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from masking.prices import LATEST_ENDS
 from masking.wire.format import WireFormat
-from tests.fuzz.spoken import Where
+from tests.spec.readers import Where
 from tests.support.priced import PricedPolicy
 
 

@@ -1,36 +1,62 @@
 """What the contract wants of a request: each result's reason, and what is put where.
 
-Sections 1 to 3, read slowly: from the whole request, with nothing remembered.
+The window is that of `tests/spec/reference.py`, with images. Redaction, and a request for a summary
+that goes out whole, are read here, slowly, too.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies
+from masking.tokens import estimate_tokens
 from masking.window import MaskPolicy
-from tests.fuzz.judged import Fate, find_named, judge, read_arguments, redact
-from tests.fuzz.results import Read
-from tests.fuzz.spoken import Given, Spoken
+from tests.spec.readers import Given, Spoken
+from tests.spec.reference import Edge, Fate, Prices, Read, Reference, Sizes, Step, put
+from tests.spec.texts import Words
 from tests.support.priced import prices_of
 
 
-class Edge(NamedTuple):
-    """Where masking ends: before a turn, among the first results."""
+class ReferenceWithImages(Reference):
+    """The contract, and what it says of images."""
 
-    turn: int
-    results: int
+    def judge_one(self, given: Given) -> Fate:
+        """Return the fate of a result by itself; its images are masked beside its texts."""
+        fate = super().judge_one(given)
+        if not self._masks_images(given) or fate.reason not in _LEAVES_IMAGES:
+            return fate
+        return Fate("masked", fate.texts, dict(given.images))
+
+    def is_error(self, given: Given) -> bool:
+        """Whether a result looks like an error; a text beside an image that is masked may."""
+        return super().is_error(given) or (
+            self._masks_images(given) and self.looks_like_error(given)
+        )
+
+    def _masks_images(self, given: Given) -> bool:
+        return self.policy.mask_images and bool(given.images)
 
 
-def expect(name: str, found: Read, strategies: Strategies) -> Iterator[list[Fate]]:
+_LEAVES_IMAGES = ("masked", "already_masked", "too_short", "not_shorter", "not_string")
+
+
+def refer(policy: MaskPolicy) -> ReferenceWithImages:
+    """Return the contract under a policy, at its prices."""
+    prices = prices_of(policy)
+    steps = tuple(Step(step.above, step.factor) for step in prices.steps)
+    told = Prices(prices.read, prices.write, steps, prices.shortest_prefix, prices.reads_at)
+    return ReferenceWithImages(policy, told, estimate_tokens)
+
+
+def expect(
+    name: str, found: Read, strategies: Strategies, sizes: Sizes | None = None
+) -> Iterator[list[Fate]]:
     """Yield what may become of the results, in order: one outcome for each possible boundary.
 
-    A window that slides has one: its own edge. Where moving has a price, the boundary stands where
-    the window's edge was at some request of the conversation so far, or nowhere.
+    Without sizes nobody knows where it stands: where the window's edge was at some request of the
+    conversation so far, or nowhere.
     """
     redacted = _redact(name, found, strategies.redaction)
-    for masked in _mask(found, strategies.schema1):
+    for masked in _mask(found, strategies.schema1, sizes):
         if redacted is None:
             yield masked
         else:
@@ -54,85 +80,27 @@ def _settle(masked: Fate, redacted: Fate) -> Fate:
     return Fate(reason, redacted.texts, masked.images)
 
 
-def _mask(found: Read, policy: MaskPolicy) -> Iterator[list[Fate]]:
-    if not policy.enabled or policy.window_turns <= 0:
-        yield [Fate("off") for _ in found.given]
+def _mask(found: Read, policy: MaskPolicy, sizes: Sizes | None) -> Iterator[list[Fate]]:
+    contract = refer(policy)
+    if sizes is not None or contract.prices.slides or not policy.masks:
+        yield contract.decide(found, sizes)
         return
-    fates = judge(found.given, policy)
-    for edge in _find_edges(found, policy):
-        yield _draw(found, policy, fates, edge)
+    fates = contract.judge(found.given)
+    for edge in _find_edges(found, contract):
+        yield contract.draw(found, fates, edge)
 
 
-def _find_edges(found: Read, policy: MaskPolicy) -> list[Edge]:
+def _find_edges(found: Read, contract: Reference) -> list[Edge]:
     """Return where the boundary may stand, the latest first.
 
-    Where moving has a price, what a request has that is new has no part in its decision: it is made
-    of the results of the request before.
+    What a request has that is new has no part in its decision: it is made of the results of the
+    request before.
     """
-    last = max(0, found.turns[-1] - policy.window_turns)
-    if prices_of(policy).slides:
-        return [Edge(last, len(found.given))]
     ends = [*found.starts, len(found.spoken)]
-    turns = [max(0, found.turns[end] - policy.window_turns) for end in ends]
+    turns = [contract.open_window(found.turns[end]) for end in ends]
     counts = [0, *(found.counts[end] for end in ends)]
     edges = [Edge(turn, count) for turn, count in zip(turns, counts, strict=False)]
     return [*dict.fromkeys([*reversed(edges), Edge(0, 0)])]
-
-
-def _draw(found: Read, policy: MaskPolicy, fates: Sequence[Fate], edge: Edge) -> list[Fate]:
-    window = max(0, found.turns[-1] - policy.window_turns)
-    slides = prices_of(policy).slides
-    kept = _find_protected(found.given[: edge.results], policy, edge, slides=slides)
-    last = max((n for n, each in enumerate(found.spoken) if each.speaker == "model"), default=-1)
-    drawn = []
-    for place, (given, fate) in enumerate(zip(found.given, fates, strict=True)):
-        reason = kept.get(place)
-        if reason in ("last_images", "latest"):
-            reason = find_named(given, policy) or reason
-        if given.call_id is None:
-            reason = "bad_id"
-        elif given.turn is None:
-            reason = "orphan"
-        elif given.turn >= window or found.places[place] > last:
-            reason = "in_window"
-        elif given.turn >= edge.turn or place >= edge.results:
-            reason = "held"
-        drawn.append(fate if reason is None else Fate(reason))
-    return drawn
-
-
-def _find_protected(
-    given: Sequence[Given], policy: MaskPolicy, edge: Edge, *, slides: bool
-) -> dict[int, str]:
-    """Return what is kept because of the other results. A call that came later was not known."""
-    kept: dict[int, str] = {}
-    tools: Counter[str] = Counter()
-    targets = set()
-    images = policy.keep_last_images if policy.mask_images else 0
-    for place in reversed(range(len(given))):
-        each = given[place]
-        is_known = slides or not each.early
-        tool = each.tool if is_known else None
-        if (target := _find_target(each, policy) if is_known else None) and each.turn is not None:
-            oldest = edge.turn + policy.window_turns - policy.keep_latest_turns
-            if policy.keep_latest_turns > 0 and target not in targets and each.turn >= oldest:
-                kept[place] = "latest"
-            targets.add(target)
-        if images > 0 and each.images:
-            images -= len(each.images)
-            kept[place] = "last_images"
-        if tool is not None:
-            tools[tool] += 1
-            if tools[tool] <= (policy.keep_last_k_per_tool or 0):
-                kept[place] = "last_k"
-    return kept
-
-
-def _find_target(given: Given, policy: MaskPolicy) -> tuple[str | None, str] | None:
-    found = read_arguments(given)
-    values = (found.get(name) for name in policy.target_arguments)
-    path = next((value for value in values if isinstance(value, str) and value), None)
-    return None if path is None else (given.tool, path)
 
 
 def _redact(name: str, found: Read, policy: RedactionPolicy) -> list[Fate] | None:
@@ -153,7 +121,17 @@ def _redact_one(given: Given, policy: RedactionPolicy, *, answered: bool) -> Fat
         return Fate("orphan")
     if given.tool not in policy.tool_names:
         return Fate("other_tool")
-    return redact(given, policy) if answered else Fate("in_use")
+    return _replace(given, policy) if answered else Fate("in_use")
+
+
+def _replace(given: Given, policy: RedactionPolicy) -> Fate:
+    """Return the fate of a result that is to be redacted: its texts go, whatever their length."""
+    if given.kind == "other":
+        return Fate("not_string")
+    words = Words(policy.placeholder_template, policy.placeholder_arguments_chars, estimate_tokens)
+    left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
+    texts = {at: put(given, words.write(given, text), tail) for at, text, tail in left}
+    return Fate("redacted" if texts else "already_masked", texts)
 
 
 def _find_triggers(name: str, spoken: Sequence[Spoken]) -> list[int]:

@@ -12,9 +12,8 @@ from typing import Any
 from masking.rewrite import Rewrite, Strategies
 from tests.fuzz.expected import expect, leave_whole
 from tests.fuzz.json_nodes import Difference, find_changes
-from tests.fuzz.judged import Fate
-from tests.fuzz.results import Read, read
-from tests.fuzz.spoken import Given, Unclear, Where
+from tests.spec.readers import Given, Unclear, Where
+from tests.spec.reference import Fate, Read, read
 
 
 class Remembered:

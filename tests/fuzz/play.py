@@ -18,10 +18,10 @@ from tests.fuzz.oracle import Remembered, decode, find_fault, is_bound
 from tests.fuzz.process import Process, Sent, compare
 from tests.fuzz.recorded import begin as begin_recorded
 from tests.fuzz.reduced import find_reduction_fault
-from tests.fuzz.results import ends_within_answer, read
 from tests.fuzz.settings import choose_prices, choose_strategies
-from tests.fuzz.spoken import Unclear
 from tests.fuzz.talks import REAL, Talk
+from tests.spec.readers import Unclear
+from tests.spec.reference import ends_within_answer, read
 from tests.support.priced import at_prices, prices_of
 from tests.support.wire_conversations import User
 

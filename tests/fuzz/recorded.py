@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from addon.recordings.flows import read_flows
 from tests.fuzz.json_nodes import find_members
-from tests.fuzz.results import find_list
 from tests.fuzz.talks import REAL, Talk, spell
+from tests.spec.readers import find_list
 from tests.support.places import RECORDINGS
 from tests.support.wire_conversations import Writer
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from masking.reduction import ReductionOptions
 from tests.fuzz.json_nodes import find_members
-from tests.fuzz.results import Read, read
-from tests.fuzz.spoken import Given, Spoken
+from tests.spec.readers import Given, Spoken
+from tests.spec.reference import Read, read
 
 _ANY_ORDER = ("chat", "ollama")
 """Where anybody may speak after anybody, so that the contract alone says what is kept."""

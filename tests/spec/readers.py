@@ -1,6 +1,7 @@
-"""What each element of a request says, by the contract: a slow reading of its own, by format.
+"""What each element of a request says, by wire format: a slow reading of the contract.
 
-It reads what the standard library decodes, and asks nothing of the code under test.
+It reads what the standard library decodes, one element at a time, and asks nothing of the code
+under test. What takes more than one element is in `tests/spec/reference.py`.
 """
 
 import base64
@@ -62,6 +63,37 @@ class Spoken:
     texts: list[str] = field(default_factory=list)
     calls: list[Asked] = field(default_factory=list)
     given: list[Given] = field(default_factory=list)
+
+
+LISTS: dict[str, tuple[Where, ...]] = {
+    "chat": (("messages",),),
+    "ollama": (("messages",),),
+    "messages": (("messages",),),
+    "converse": (("messages",), ("input", "converse", "messages")),
+    "responses": (("input",),),
+    "gemini": (
+        *(("contents",), ("request", "contents")),
+        *(("generateContentRequest", "contents"), ("generate_content_request", "contents")),
+    ),
+}
+"""Where the list of a request may be; the first place that is there holds."""
+
+IN_RUNS = ("responses", "gemini")
+"""Where consecutive elements of the model are one answer."""
+
+BY_ORDER = ("ollama", "gemini")
+"""Where a result without an id answers the next open call of its tool."""
+
+
+def find_list(name: str, document: Any) -> tuple[Where, list[Any]]:  # noqa: ANN401 - JSON
+    """Return where the list of a request is, and its elements."""
+    for path in LISTS[name]:
+        found = document
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            return path, found if isinstance(found, list) else []
+    return LISTS[name][0], []
 
 
 def hear(name: str, element: Any, at: Where) -> Spoken:  # noqa: ANN401 - JSON
