@@ -365,6 +365,20 @@ def test_what_the_user_says_in_between_moves_nothing(bound: Bound) -> None:
 
 
 @in_cases(CLEARED[:1])
+def test_what_the_model_has_not_read_is_not_cleared(bound: Bound) -> None:
+    """A provider clears by calls, so the cut stands before the call of a late result."""
+    memory = BoundaryMemory()
+    said = (User(), *turn("a", OUTPUT), *turn("b", OUTPUT), *turn("c", OUTPUT))
+    late = (*said, Tools((Give("b", OUTPUT),)))
+    rewrite = send_to_clear(tell(bound, *late), bound, SHORT, memory)
+    assert ["cleared", "held", "in_window", "in_window"] == reasons(rewrite)
+    assert 2 == edit_of(rewrite)["keep"]["value"]
+    rewrite = send_to_clear(tell(bound, *late, Model(text="So.")), bound, SHORT, memory)
+    assert ["cleared", "cleared", "in_window", "cleared"] == reasons(rewrite)
+    assert 1 == edit_of(rewrite)["keep"]["value"]
+
+
+@in_cases(CLEARED[:1])
 def test_while_a_breaker_holds_the_boundary_the_cut_stands(bound: Bound) -> None:
     memory, match = BoundaryMemory(), find_format("POST", bound.path)
     assert match is not None
