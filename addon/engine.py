@@ -445,7 +445,8 @@ class Exchange:
         """Have the request measured: at once, or with its record if it is small.
 
         The latter spares the recorder's thread a turn, 0.2 of the 4 ms that the addon takes for a
-        request of 45 kB (`tests.benchmarks.request_cost`). What is redacted is logged at once.
+        request of 45 kB (`tests.tools.benchmarks.request_cost`). What is redacted is logged at
+        once.
         """
         if rewrite is None or self._rewritten is None:
             return

@@ -151,7 +151,7 @@ def share_interpreter() -> None:
     What is loaded by now stays, so the collector, which stops all of them, is spared it.
 
     Without this, other connections wait a quarter longer while large bodies are worked on (the
-    mean, and the 99th percentile; `tests.benchmarks.load`).
+    mean, and the 99th percentile; `tests.tools.benchmarks.load`).
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.freeze()
@@ -164,8 +164,8 @@ class Pool:
     a time: more threads would end none of it sooner, and have the event loop, with all other
     traffic, wait longer for its turn. Who comes too late waits. A request is never sent unmasked
     because of that, which would break its cached prefix. Without the thread for large bodies, other
-    connections wait three times as long beside these (`tests.benchmarks.load`). The threads are not
-    asyncio's own, because those also resolve names.
+    connections wait three times as long beside these (`tests.tools.benchmarks.load`). The threads
+    are not asyncio's own, because those also resolve names.
     """
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class Pool:
 # until the work is done. Afterwards it looks at what is new, and now and then at all, so that no
 # garbage piles up however many large bodies there are. With four bodies of 11.5 MB at once, a
 # collector that does not rest takes 1.4 times the CPU, and other connections wait 1.9 times as long
-# (99th percentile; `tests.benchmarks.load`).
+# (99th percentile; `tests.tools.benchmarks.load`).
 #
 # With twenty such bodies at once another connection waits for some 0.25 s. With a plain lock it
 # waits 0.55 s, and the process takes 0.15 GB more; without the pause, or without the collector

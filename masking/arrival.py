@@ -438,7 +438,7 @@ def _evaluate(
 
 # Reads of files. An agent that reads a file wants it, and reads again what it does not get: of file
 # reads that were shortened, 42% were quoted later, of other results none, over 46 conversations
-# (`tests.benchmarks.arrival`).
+# (`tests.tools.benchmarks.arrival`).
 
 _READ = re.compile(r"(?:cat|sed -n|head|tail|nl|less|bat)\b[^|;&<>]*")
 _GOES_THERE = re.compile(r"cd [^|;&<>]+(?:&&|;)\s*")

@@ -17,7 +17,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.golden import Record, Replay, golden_file, replay_recording
+from tests.tools.golden import Record, Replay, golden_file, replay_recording
 
 # `quick` and `ci` try the same examples each time, so that a run depends on the change alone.
 # `--hypothesis-profile=deep` looks for new ones, and prints what reproduces a failure. None has a
@@ -44,7 +44,7 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 @pytest.fixture(scope="session")
 def replay_once(tmp_path_factory: pytest.TempPathFactory) -> Replay:
-    """Replay a recording of the repository as `tests.golden` does, once in a run of the suite.
+    """Replay a recording of the repository as `tests.tools.golden` does, once in a run.
 
     Whichever process needs it first replays it; the others read what it found.
     """

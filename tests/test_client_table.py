@@ -9,9 +9,9 @@ import pytest
 from addon.places import recordings
 from addon.recordings.flows import name_of, read_flows
 from masking.wire import FORMATS as WIRE_FORMATS
-from tests.studio.clients import CLIENTS
 from tests.support.client_table import FORMATS, read_clients
 from tests.support.sessions import TALKS
+from tests.tools.studio.clients import CLIENTS
 
 DATA = read_clients()  # which fails where a row lacks a field
 RECORDED = {name: version for each in DATA.clients for name, version in each.recordings.items()}

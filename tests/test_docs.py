@@ -14,10 +14,10 @@ from pydantic_core import to_json
 from addon.commands.main import main, obsmask
 from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
-from tests.benchmarks import assumed, strategies
-from tests.make_docs import fill, write_config
 from tests.support.pages import find_broken_links, find_pages
 from tests.support.places import CONFIG, ROOT
+from tests.tools.benchmarks import assumed, strategies
+from tests.tools.make_docs import fill, write_config
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path: path.read_text(encoding="utf-8") for path in find_pages(ROOT)}
@@ -58,7 +58,7 @@ def test_what_a_wrong_assumption_costs_is_what_its_command_prints() -> None:
     rows = assumed.measure([ROOT / "recordings"])
     shown = [[f"{value:.3f}" for value in row] for row in rows]
     assert shown == [
-        row[1:] for row in read_table_before("tests.benchmarks.assumed recordings")[1:]
+        row[1:] for row in read_table_before("tests.tools.benchmarks.assumed recordings")[1:]
     ]
 
 
@@ -91,12 +91,12 @@ def test_every_key_is_described(table: str, keys: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_its_lists_are_what_the_code_says(page: Path) -> None:
-    """`python -m tests.make_docs` writes them."""
+    """`python -m tests.tools.make_docs` writes them."""
     assert fill(PAGES[page]) == PAGES[page]
 
 
 def test_the_shipped_configuration_is_what_the_code_says() -> None:
-    """`python -m tests.make_docs` writes it."""
+    """`python -m tests.tools.make_docs` writes it."""
     assert write_config() == CONFIG.read_text(encoding="utf-8")
 
 
@@ -150,7 +150,7 @@ def test_every_message_that_is_explained_is_one_of_the_program() -> None:
 
 def test_every_module_that_is_named_exists() -> None:
     names = set(re.findall(r"python -m ([\w.]+)", TEXT))
-    assert "tests.benchmarks.assumed" in names
+    assert "tests.tools.benchmarks.assumed" in names
     assert [name for name in sorted(names) if find_spec(name) is None] == []
 
 

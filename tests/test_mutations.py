@@ -1,4 +1,4 @@
-"""The faults of `tests.mutations` can still be made; whether they are noticed takes minutes."""
+"""The faults of `tests.tools.mutations` can still be made, and are noticed."""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations import MUTATIONS, Mutation, apply, copy_tree, run_tests, try_mutation
 from tests.support.places import ROOT
+from tests.tools.mutations import MUTATIONS, Mutation, apply, copy_tree, run_tests, try_mutation
 
 IN_EACH = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 

@@ -169,7 +169,7 @@ def list_files(paths: Iterable[Path]) -> list[SessionFile]:
 
     A file is taken for a recording unless its ending is that of conversations. In a folder all
     files of both kinds are read, except a `.json` that says what a recording beside it must yield
-    (see `tests.golden`). Raises OSError if one is not there.
+    (see `tests.tools.golden`). Raises OSError if one is not there.
     """
     return [
         SessionFile(file, file.stat().st_size, is_named=file is path)

@@ -210,7 +210,7 @@ def _match(figures: Iterable[Figures]) -> list[Figures]:
 # in both groups: one that is estimated from a few conversations held out, none of which had a
 # failure, would be 0. A ratio of means and Welch's test were tried beside it and found harm where
 # there is none up to five times as often as they should; a permutation test of the means hardly
-# ever found any. `tests/benchmarks/harm_verdict.py` has the figures of this one.
+# ever found any. `tests/tools/benchmarks/harm_verdict.py` has the figures of this one.
 #
 # A user looks every day. So the interval is not Student's, which is true at one look, but the one
 # of Lindon, Ham, Tingley and Bojinov, Anytime-Valid Linear Models (2022, arXiv:2210.08589): with

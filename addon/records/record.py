@@ -2,7 +2,7 @@
 
 A record is a line of the file of records, and what the log, `obsmask status`, the page and
 Prometheus are fed with. It never has content. The meanings are also the documentation
-(`docs/reference.md`, by `python -m tests.make_docs`).
+(`docs/reference.md`, by `python -m tests.tools.make_docs`).
 
 A new field has its line here, and one in `build.py`, which every engine's requests pass.
 """

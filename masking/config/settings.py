@@ -1,7 +1,8 @@
 """The settings: every key of a configuration file, its type, its default, and what it does.
 
 This is the only place that describes a key: `config.toml`, the tables of `docs/reference.md` and
-the help of the options of `obsmask` are written from these fields (`python -m tests.make_docs`).
+the help of the options of `obsmask` are written from these fields (`python -m
+tests.tools.make_docs`).
 
 The classes are the tables of the file. Those of the strategies become the policies of the Python
 API, whose own defaults are those of the original specification. A value that cannot be right raises

@@ -1,9 +1,9 @@
 """A price list: which hosts sell which models, what tokens cost there, how many they take.
 
 `prices.json` is made from the data of genai-prices (MIT, see `prices.LICENSE`) by
-`python -m tests.make_price_list`, which needs that package; nothing is fetched. It has one price
-for each model: that at noon UTC of the day on which it was made. So the ratios by which a request
-is masked depend on the files alone, not on the day or the hour.
+`python -m tests.tools.make_price_list`, which needs that package; nothing is fetched. It has one
+price for each model: that at noon UTC of the day on which it was made. So the ratios by which a
+request is masked depend on the files alone, not on the day or the hour.
 
 A list from outside is checked as a whole; a mistake anywhere refuses all of it, and names the
 place. Such a list has regular expressions, and `re` holds the interpreter while it matches one, so

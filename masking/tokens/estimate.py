@@ -151,8 +151,9 @@ ROWS = (
 
 # How it is evaluated. Plainly, the text would be translated once for each of the three layers, and
 # every pattern counted: 59 microseconds for 1,024 characters, where this takes 16. A request that
-# is met for the first time then takes 1.65 times as long (`python -m tests.benchmarks.rewrite`),
-# so the plain evaluation is in the tests alone, which compare the two.
+# is met for the first time then takes 1.65 times as long (`python -m
+# tests.tools.benchmarks.rewrite`), so the plain evaluation
+# is in the tests alone, which compare the two.
 #
 # Nearly all patterns are a single class or a pair of two classes, so their cost is a function of a
 # character and its neighbor. If each class has a hexadecimal digit, `unhexlify` makes one byte of

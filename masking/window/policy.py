@@ -27,7 +27,7 @@ _GLOBS = ("keep_tools", "mask_tools", "keep_arguments")
 
 CERTAIN = 0.95
 """Part of the promise that estimates may spend. Of 158 sessions with texts of every kind the worst
-request then stands at 1.105 where 1.1 is promised (`python -m tests.benchmarks.promise`)."""
+request then stands at 1.105 where 1.1 is promised (`python -m tests.tools.benchmarks.promise`)."""
 
 
 @dataclass(frozen=True)

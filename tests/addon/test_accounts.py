@@ -20,8 +20,8 @@ from addon.config import ConfigFile
 from addon.engine import Engine
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from tests.addon.test_engine import Carrier, Request
-from tests.provider.messages import CLEARING_BETA, check, edit, sign
-from tests.provider.script import Received
+from tests.tools.provider.messages import CLEARING_BETA, check, edit, sign
+from tests.tools.provider.script import Received
 
 DAY = timedelta(days=1).total_seconds()
 HOST, MODEL = TRIED_HOST, "claude-opus-5-5"

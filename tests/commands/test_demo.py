@@ -27,9 +27,9 @@ from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.golden import read_golden
 from tests.support.places import ROOT
 from tests.support.sessions import ReadSession, read_chat
+from tests.tools.golden import read_golden
 
 HALF_A_CENT = 0.005
 SESSION = shipped("recordings") / RECORDING

@@ -18,10 +18,10 @@ from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
-from tests.golden import Replay, replay_recording
 from tests.live.harness import conversation
 from tests.support.long_results import line_of, run, run_tests
 from tests.support.sessions import CHATS, each_of
+from tests.tools.golden import Replay, replay_recording
 
 SESSION = CHATS[0]
 SETTINGS = ReplaySettings(strategies=Strategies(schema1=MaskPolicy(enabled=True)))

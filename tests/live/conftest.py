@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.harness import OFF, Live, Upstream, running_addon, running_upstream
-from tests.provider.script import Script
+from tests.tools.provider.script import Script
 
 pytest.register_assert_rewrite("tests.live.scripted_sessions")
 

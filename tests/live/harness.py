@@ -28,8 +28,8 @@ from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
 from masking.window import MaskPolicy
-from tests.provider.provider import Provider, is_old_account
-from tests.provider.script import Received, Reply, Script
+from tests.tools.provider.provider import Provider, is_old_account
+from tests.tools.provider.script import Received, Reply, Script
 
 HOST = "localhost"
 SECONDS = 300.0

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from tests.live.harness import SECONDS, environment, eventually, read_records
-from tests.provider.provider import Provider
 from tests.support.places import ROOT
 from tests.support.ports import hold_port
+from tests.tools.provider.provider import Provider
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
 """Its Python, as CONTRIBUTING.md sets it up."""

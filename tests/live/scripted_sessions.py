@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.live.harness import Live, encoded
-from tests.provider.script import Reply, ScriptedReplies, call
+from tests.tools.provider.script import Reply, ScriptedReplies, call
 
 TURNS = 26
 WINDOW = 2

@@ -2,7 +2,7 @@
 
 Each client works for more than 60 turns, with parallel calls and errors. Its history is compacted
 on the way, and its session resumed and, with codex, forked. The clients are those that the studio
-has installed; `python -m tests.studio NAME OUT` installs one.
+has installed; `python -m tests.tools.studio NAME OUT` installs one.
 """
 
 import json
@@ -19,12 +19,12 @@ from addon.replay.logs.codex import CODEX
 from addon.replay.logs.gemini_cli import GEMINI_CLI
 from addon.replay.logs.log import LoggedRequest, LogKind
 from tests.live.harness import SECONDS
-from tests.provider.provider import HOST, Provider
-from tests.provider.script import Call, Received, Reply, call
-from tests.studio.client import Client
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.script import Call, Received, Reply, call
+from tests.tools.studio.client import Client
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
 
 pytestmark = pytest.mark.thorough
 

@@ -34,9 +34,9 @@ from tests.live.test_responses_live import (
     url_of,
 )
 from tests.live.test_run_clients_live import prepare, run_agent
-from tests.provider.messages import find_transformations
-from tests.provider.responses import find_dropped
-from tests.provider.script import Received, Script
+from tests.tools.provider.messages import find_transformations
+from tests.tools.provider.responses import find_dropped
+from tests.tools.provider.script import Received, Script
 
 SHORTENS = b"""[observation_masking.arrival]
 enabled = true

@@ -29,9 +29,9 @@ from tests.live.harness import (
 )
 from tests.live.scripted_sessions import ANSWER, TURNS, Item
 from tests.live.test_messages_live import answer, ask, read_events, read_whole
-from tests.provider.messages import BINDING_BETA
-from tests.provider.provider import is_old_account
-from tests.provider.script import Received, Reply, ScriptedReplies, call
+from tests.tools.provider.messages import BINDING_BETA
+from tests.tools.provider.provider import is_old_account
+from tests.tools.provider.script import Received, Reply, ScriptedReplies, call
 
 MODEL, OTHER_MODEL, ALWAYS = "claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-2"
 SLOW_SECONDS = float(os.environ.get("SLOW_SECONDS", "3"))

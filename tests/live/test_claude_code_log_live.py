@@ -1,6 +1,6 @@
 """A real claude-code at work: its log gives the very requests that the provider got.
 
-It is tested where `python -m tests.studio` has installed it.
+It is tested where `python -m tests.tools.studio` has installed it.
 """
 
 import json
@@ -20,11 +20,11 @@ from addon.replay.logs.log import LoggedRequest
 from masking.wire import Usage, read_usage
 from tests.live.harness import SECONDS
 from tests.live.test_run_clients_live import prepare
-from tests.provider.provider import HOST, Provider
-from tests.provider.script import Call, JsonDict, Received, Reply, call
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import write_project
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.script import Call, JsonDict, Received, Reply, call
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import write_project
 
 pytestmark = pytest.mark.thorough
 
@@ -59,7 +59,9 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder, client = tmp_path_factory.mktemp("session"), prepare("claude-code")
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
+        pytest.skip(
+            f"{client.packages[0]} is not installed: python -m tests.tools.studio installs it"
+        )
     program = "{package}/node_modules/.bin/claude"
     script = SESSIONS.replace("{", "{{").replace("}", "}}")
     client = replace(client, command=("bash", "-c", script, program, request.param))

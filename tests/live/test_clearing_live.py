@@ -26,8 +26,8 @@ from tests.live.test_bound_accounts_live import (
     tries,
 )
 from tests.live.test_messages_live import ask
-from tests.provider.messages import CLEARING_BETA, edit
-from tests.provider.script import Received
+from tests.tools.provider.messages import CLEARING_BETA, edit
+from tests.tools.provider.script import Received
 
 CLEARS = TRY.replace(b"schema1]", b"schema1]\nprovider_clearing = true")
 

@@ -1,6 +1,6 @@
 """Real clients behind the proxy, before a strict provider: the same end, and nothing else changed.
 
-They are those that the studio has installed; `python -m tests.studio NAME OUT` installs one.
+They are those that the studio has installed; `python -m tests.tools.studio NAME OUT` installs one.
 """
 
 import json
@@ -21,14 +21,14 @@ from addon.request import find_wire_format
 from masking.config import ROOT
 from masking.conversation import read_conversation
 from tests.live.harness import SECONDS, environment, read_records
-from tests.provider.provider import HOST, Provider
-from tests.studio.client import TOUR, Client
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import write_project
-from tests.studio.scripted_client import script_replies
 from tests.support.differences import compare
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.studio.client import TOUR, Client
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import write_project
+from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = pytest.mark.thorough
 

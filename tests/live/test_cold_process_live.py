@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from addon.places import shipped
 from addon.proxy.server import HOST, Proxy
-from tests.benchmarks.beside_plain import Answers, running_provider, running_side
 from tests.masking.test_request_cache import grow
-from tests.soak.talks import KINDS, Talk
 from tests.support.made_up_format import MADE_UP
 from tests.support.wire_conversations import WRITERS
+from tests.tools.benchmarks.beside_plain import Answers, running_provider, running_side
+from tests.tools.soak.talks import KINDS, Talk
 
 RULES = {
     "shipped": "",

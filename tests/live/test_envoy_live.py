@@ -22,7 +22,6 @@ from addon.gateways.envoy.launch import (
     write_envoy_config,
 )
 from addon.places import shipped
-from tests.golden import read_golden
 from tests.live.envoy_harness import (
     MISSING,
     Behind,
@@ -45,6 +44,7 @@ from tests.live.harness import (
 )
 from tests.support.places import ROOT
 from tests.support.ports import hold_port
+from tests.tools.golden import read_golden
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 

@@ -23,7 +23,7 @@ from tests.live.scripted_sessions import (
     output_of,
     play,
 )
-from tests.provider.script import Script
+from tests.tools.provider.script import Script
 
 MODEL = "gemini-3-pro-preview"
 

@@ -18,8 +18,8 @@ from tests.live.litellm_proxy import (
     litellm_environment,
     running_litellm,
 )
-from tests.provider.provider import Provider
-from tests.provider.script import Reply
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.script import Reply
 
 pytestmark = NEEDS_LITELLM
 

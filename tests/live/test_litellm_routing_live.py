@@ -8,8 +8,8 @@ import pytest
 from tests.live.harness import read_records
 from tests.live.litellm_proxy import NEEDS_LITELLM, LiteLLM, running_litellm
 from tests.live.test_litellm_live import GPT, SLIDING, ask_chat, find_results, output_of
-from tests.provider.provider import Provider
-from tests.provider.script import Reply
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.script import Reply
 
 pytestmark = NEEDS_LITELLM
 

@@ -38,9 +38,9 @@ from tests.live.harness import (
     ssl_context,
     stream,
 )
-from tests.provider.script import Reply
 from tests.support.places import ROOT
 from tests.support.ports import hold_port
+from tests.tools.provider.script import Reply
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())

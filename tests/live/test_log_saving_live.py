@@ -3,7 +3,7 @@
 Each agent works behind a proxy that observes and records, before a provider that counts whole
 prompts, with a tokenizer of its own, and caches them as its vendor does. `obsmask replay` then
 reads the recording, and the log that the agent left. The agents are those that the studio has
-installed; `python -m tests.studio NAME OUT` installs one.
+installed; `python -m tests.tools.studio NAME OUT` installs one.
 """
 
 import hashlib
@@ -21,12 +21,12 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from masking.tokens import TokenCounter
 from tests.live.harness import SECONDS, environment
-from tests.provider.provider import HOST, Provider
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import PROJECTS, Action, Scenario, Task, Turn, write_project
-from tests.studio.scripted_client import script_replies
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import PROJECTS, Action, Scenario, Task, Turn, write_project
+from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = pytest.mark.thorough
 

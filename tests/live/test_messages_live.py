@@ -31,8 +31,8 @@ from tests.live.scripted_sessions import (
     output_of,
     play,
 )
-from tests.provider.messages import BINDING_BETA
-from tests.provider.script import Reply, Script, ScriptedReplies, call
+from tests.tools.provider.messages import BINDING_BETA
+from tests.tools.provider.script import Reply, Script, ScriptedReplies, call
 
 OLDER, BOUND = "claude-sonnet-4-5", "claude-opus-5-5"
 TOOLS = [{"name": "shell", "input_schema": {"type": "object"}}]

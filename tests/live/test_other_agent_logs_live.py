@@ -1,7 +1,7 @@
 """Real agents at work: their logs give the very requests that the provider got.
 
-An agent is tested where `python -m tests.studio` has installed it; pi, which is not recorded, where
-`install_packages` has.
+An agent is tested where `python -m tests.tools.studio` has installed it; pi, which is not recorded,
+where `install_packages` has.
 """
 
 import json
@@ -22,13 +22,13 @@ from addon.replay.logs.qwen_code import QWEN_CODE
 from masking.wire import CHAT, MESSAGES, RESPONSES, Usage, WireFormat, read_usage
 from tests.live.harness import SECONDS
 from tests.live.test_run_clients_live import prepare
-from tests.provider.provider import HOST, Provider
-from tests.provider.script import Call, JsonDict, Received, Reply, call
-from tests.studio.client import Client, Tool
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import write_project
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.script import Call, JsonDict, Received, Reply, call
+from tests.tools.studio.client import Client, Tool
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import write_project
 
 pytestmark = pytest.mark.thorough
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from masking.tokens import TokenCounter
-from tests.benchmarks.peers.__main__ import (
+from tests.support.places import RECORDINGS
+from tests.tools.benchmarks.peers.__main__ import (
     ASSUMED,
     Tallies,
     making_places,
@@ -14,11 +15,10 @@ from tests.benchmarks.peers.__main__ import (
     run_round,
     running_sides,
 )
-from tests.benchmarks.peers.harm import Harm
-from tests.benchmarks.peers.recorder import Recorder
-from tests.benchmarks.peers.sides import DIRECT, OURS, SHORTENING
-from tests.benchmarks.peers.tables import show_requests
-from tests.support.places import RECORDINGS
+from tests.tools.benchmarks.peers.harm import Harm
+from tests.tools.benchmarks.peers.recorder import Recorder
+from tests.tools.benchmarks.peers.sides import DIRECT, OURS, SHORTENING
+from tests.tools.benchmarks.peers.tables import show_requests
 
 pytestmark = pytest.mark.live
 

@@ -29,13 +29,13 @@ from tests.live.harness import (
     running_upstream,
     stream,
 )
-from tests.studio.client import TOUR
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import Workspace, run_client
-from tests.studio.scenario import write_project
-from tests.studio.scripted_client import script_replies
 from tests.support.ports import hold_port
+from tests.tools.studio.client import TOUR
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import Workspace, run_client
+from tests.tools.studio.scenario import write_project
+from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = NEEDS_HAPROXY
 
@@ -229,7 +229,9 @@ def test_claude_code_is_masked_behind_the_balancer(tmp_path: Path) -> None:
     client = replace(CLIENTS["claude-code"], scenario=TOUR)
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
+        pytest.skip(
+            f"{client.packages[0]} is not installed: python -m tests.tools.studio installs it"
+        )
     workspace = Workspace(tmp_path / "agent")
     write_project(client.scenario.project, workspace.work)
     replies = script_replies(client, workspace.work)

@@ -34,8 +34,8 @@ from tests.live.harness import (
     ssl_context,
     waits_for_records,
 )
-from tests.provider.script import Received, Reply, Script
 from tests.support.ports import hold_port
+from tests.tools.provider.script import Received, Reply, Script
 
 RESEND = ON + b"resend_on_400 = true\n"
 CHAT = "/v1/chat/completions"

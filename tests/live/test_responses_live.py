@@ -29,9 +29,9 @@ from tests.live.harness import (
     running_upstream,
     stream,
 )
-from tests.provider.provider import Provider
-from tests.provider.responses import find_dropped
-from tests.provider.script import Received, Reply, Script, ScriptedReplies, call
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.responses import find_dropped
+from tests.tools.provider.script import Received, Reply, Script, ScriptedReplies, call
 
 TURNS = 26
 WINDOW = 2

@@ -1,6 +1,6 @@
 """Real agents under `obsmask run`: each gets to its end, and the last line says what it came to.
 
-An agent is tested where `python -m tests.studio` has installed it.
+An agent is tested where `python -m tests.tools.studio` has installed it.
 """
 
 import base64
@@ -19,15 +19,15 @@ import pytest
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from tests.live.harness import SECONDS
-from tests.provider.provider import HOST, Provider
-from tests.provider.responses import ACCOUNT
-from tests.provider.script import Received, Reply, Script, ScriptedReplies, call
-from tests.studio.client import TOUR, Client
-from tests.studio.clients import CLIENTS
-from tests.studio.installation import find_installed
-from tests.studio.recorder import REDIRECT, Workspace, run_client
-from tests.studio.scenario import write_project
-from tests.studio.scripted_client import script_replies
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.responses import ACCOUNT
+from tests.tools.provider.script import Received, Reply, Script, ScriptedReplies, call
+from tests.tools.studio.client import TOUR, Client
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import write_project
+from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = pytest.mark.thorough
 
@@ -128,7 +128,9 @@ def run_agent(
     """
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
+        pytest.skip(
+            f"{client.packages[0]} is not installed: python -m tests.tools.studio installs it"
+        )
     workspace = Workspace(folder)
     write_project(client.scenario.project, workspace.work)
     replies = script_replies(client, workspace.work)

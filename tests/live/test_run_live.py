@@ -26,10 +26,10 @@ from tests.live.harness import (
     masked,
     read_records,
 )
-from tests.provider.provider import HOST, Provider
-from tests.provider.script import Reply
-from tests.studio.recorder import REDIRECT
 from tests.support.terminals import terminal
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.script import Reply
+from tests.tools.studio.recorder import REDIRECT
 
 BODY = encoded(conversation())
 RUN = (sys.executable, "-m", "addon.commands.main", "run")

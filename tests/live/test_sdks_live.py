@@ -1,6 +1,6 @@
 """The vendors' clients that are installed get the same with the addon; a command plays all cases.
 
-`python -m tests.benchmarks.sdks` takes the newest of each, and many more cases.
+`python -m tests.tools.benchmarks.sdks` takes the newest of each, and many more cases.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.sdks import CLIENTS, SIDES, Seen, find_command, judge, play
+from tests.tools.benchmarks.sdks import CLIENTS, SIDES, Seen, find_command, judge, play
 
 pytestmark = pytest.mark.thorough
 

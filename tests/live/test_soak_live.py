@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.soak import soak
-from tests.soak.checks import Outcome, find_faults
+from tests.tools.benchmarks.soak import soak
+from tests.tools.soak.checks import Outcome, find_faults
 
 pytestmark = pytest.mark.thorough
 

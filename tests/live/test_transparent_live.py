@@ -30,13 +30,13 @@ from tests.live.machine import FAR, FAR_IPV6, Machine, running_machine
 from tests.live.test_run_clients_live import MASKED, MASKING, RUN, prepare
 from tests.live.test_run_live import AGENT, BODY
 from tests.live.test_run_live import MASKING as SLIDING
-from tests.provider.provider import VENDORS, Provider
-from tests.provider.script import Reply
-from tests.studio.client import COMMAND, FAKE_KEY, TOUR, Client, Tool
-from tests.studio.installation import find_installed
-from tests.studio.recorder import Workspace, run_client
-from tests.studio.scenario import write_project
-from tests.studio.scripted_client import script_replies
+from tests.tools.provider.provider import VENDORS, Provider
+from tests.tools.provider.script import Reply
+from tests.tools.studio.client import COMMAND, FAKE_KEY, TOUR, Client, Tool
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import Workspace, run_client
+from tests.tools.studio.scenario import write_project
+from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = pytest.mark.live
 
@@ -482,7 +482,9 @@ NANOCODER = Client(
 def test_a_real_agent_is_masked(world: World, client: Client, tmp_path: Path) -> None:
     package = find_installed(client)
     if package is None:
-        pytest.skip(f"{client.packages[0]} is not installed: python -m tests.studio installs it")
+        pytest.skip(
+            f"{client.packages[0]} is not installed: python -m tests.tools.studio installs it"
+        )
     workspace = Workspace(tmp_path)
     write_project(client.scenario.project, workspace.work)
     workspace.home.mkdir(exist_ok=True)

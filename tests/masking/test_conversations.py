@@ -3,9 +3,9 @@
 import pytest
 
 from masking.prices import Pricing
-from tests.benchmarks.boundary import PRICES, compare, read_conversations
 from tests.support.places import CONVERSATIONS
 from tests.support.schedules import Conversation
+from tests.tools.benchmarks.boundary import PRICES, compare, read_conversations
 
 pytestmark = pytest.mark.skipif(not CONVERSATIONS.exists(), reason="no conversations at hand")
 

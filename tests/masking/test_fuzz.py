@@ -13,14 +13,6 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import MaskPolicy
-from tests.fuzz import mcp
-from tests.fuzz.billing import Piece, Prompt, find_worst
-from tests.fuzz.findings import Finding, dump_answer, dump_play, find, replay, write
-from tests.fuzz.json_nodes import Difference, find_changes
-from tests.fuzz.oracle import find_fault
-from tests.fuzz.play import Processes, play
-from tests.fuzz.process import Sent, compare
-from tests.fuzz.reduced import find_reduction_fault
 from tests.support.builders import MASK_ALL, OLD, policy
 from tests.support.places import ROOT
 from tests.support.priced import rewrite_request
@@ -35,6 +27,14 @@ from tests.support.wire_conversations import (
     turn,
     turns,
 )
+from tests.tools.fuzz import mcp
+from tests.tools.fuzz.billing import Piece, Prompt, find_worst
+from tests.tools.fuzz.findings import Finding, dump_answer, dump_play, find, replay, write
+from tests.tools.fuzz.json_nodes import Difference, find_changes
+from tests.tools.fuzz.oracle import find_fault
+from tests.tools.fuzz.play import Processes, play
+from tests.tools.fuzz.process import Sent, compare
+from tests.tools.fuzz.reduced import find_reduction_fault
 
 CHAT = WRITERS[0]
 STRATEGIES = Strategies(schema1=policy(MASK_ALL, window_turns=2))

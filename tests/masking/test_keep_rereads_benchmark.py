@@ -1,10 +1,10 @@
 """The benchmark that says what it costs to keep what was asked for again."""
 
 from masking.prices import Pricing
-from tests.benchmarks.assumed import TRUE_PRICES
-from tests.benchmarks.keep_rereads import Paid, measure, render
 from tests.support.builders import OLD, turn
 from tests.support.sessions import Talk, write_body
+from tests.tools.benchmarks.assumed import TRUE_PRICES
+from tests.tools.benchmarks.keep_rereads import Paid, measure, render
 
 
 def test_a_session_that_asks_again_pays_for_what_is_kept() -> None:

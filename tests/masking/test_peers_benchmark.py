@@ -7,12 +7,12 @@ import pytest
 
 from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
-from tests.benchmarks.peers.bill import Arrived, bill
-from tests.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
-from tests.benchmarks.peers.sides import DIRECT, OURS
-from tests.benchmarks.peers.tables import fill, show_bills, show_requests
-from tests.benchmarks.peers.tally import Tally
 from tests.support.builders import assistant, call, result
+from tests.tools.benchmarks.peers.bill import Arrived, bill
+from tests.tools.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
+from tests.tools.benchmarks.peers.sides import DIRECT, OURS
+from tests.tools.benchmarks.peers.tables import fill, show_bills, show_requests
+from tests.tools.benchmarks.peers.tally import Tally
 
 ASKED = {"role": "user", "content": "List the files."}
 MESSAGES = [ASKED, assistant(call("call_1")), result("call_1", "a.txt b.txt")]

@@ -10,11 +10,11 @@ from addon.replay.replay import RecordedRequest
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
-from tests.benchmarks.peers.harm import Harm, count_harm, find_references
-from tests.benchmarks.peers.sides import DIRECT, OURS
-from tests.benchmarks.peers.tables import show_bills
-from tests.benchmarks.peers.tally import Tally
 from tests.support.builders import call, result
+from tests.tools.benchmarks.peers.harm import Harm, count_harm, find_references
+from tests.tools.benchmarks.peers.sides import DIRECT, OURS
+from tests.tools.benchmarks.peers.tables import show_bills
+from tests.tools.benchmarks.peers.tally import Tally
 
 ASKED = {"role": "user", "content": "Mend it."}
 LINE = "def read_all(folder):"

@@ -9,7 +9,9 @@ from addon.replay.tune.fast_replay import FastReplay
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.benchmarks.peers_rule import (
+from tests.support.builders import parts, result
+from tests.support.sessions import Talk, grow, work, write_body
+from tests.tools.benchmarks.peers_rule import (
     WINDOWS,
     Sum,
     count_omitted,
@@ -18,8 +20,6 @@ from tests.benchmarks.peers_rule import (
     mask_as_peer,
     measure,
 )
-from tests.support.builders import parts, result
-from tests.support.sessions import Talk, grow, work, write_body
 
 COUNTER = TokenCounter()
 

@@ -1,10 +1,10 @@
-"""The promise in real tokens, on a few of the sessions that `tests.benchmarks.promise` looks at."""
+"""The promise in real tokens, on a few sessions of `tests.tools.benchmarks.promise`."""
 
 import pytest
 
 from addon.replay.files import RecordedConversation
-from tests.benchmarks.assumed import read_shipped
-from tests.benchmarks.promise import MARGIN, find_worst, generate
+from tests.tools.benchmarks.assumed import read_shipped
+from tests.tools.benchmarks.promise import MARGIN, find_worst, generate
 
 POLICY = read_shipped().policy
 

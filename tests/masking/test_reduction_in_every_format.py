@@ -16,7 +16,6 @@ from masking.model import Element
 from masking.reduction import ReductionOptions, count_chars
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.wire.converse import CONVERSE
-from tests.provider.dialects import DIALECTS
 from tests.support.builders import OLD
 from tests.support.made_up_format import MADE_UP
 from tests.support.priced import rewrite_request
@@ -33,6 +32,7 @@ from tests.support.wire_conversations import (
     in_each,
     turn,
 )
+from tests.tools.provider.dialects import DIALECTS
 
 REAL = [writer for writer in WRITERS if writer.wire is not MADE_UP]
 EVERY = in_each(REAL)

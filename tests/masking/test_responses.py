@@ -23,9 +23,9 @@ from masking.wire.responses import (
     read_item,
     unmark_item,
 )
-from tests.provider.responses import check
-from tests.provider.script import Received
 from tests.support.priced import rewrite_request
+from tests.tools.provider.responses import check
+from tests.tools.provider.script import Received
 
 IMAGE = {"type": "input_image", "image_url": "data:,", "detail": "high"}
 FAILED = {"type": "exit", "exit_code": 2}

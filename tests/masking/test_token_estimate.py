@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
 from masking.tokens.estimate import compute_cost
-from tests.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 from tests.support.kinds import KINDS, make_text
 from tests.support.places import CONVERSATIONS, ROOT
+from tests.tools.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 
 SHORT = [
     ("", 0),

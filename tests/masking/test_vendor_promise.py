@@ -10,19 +10,6 @@ from hypothesis import strategies as st
 from addon.commands.work import read_sessions
 from masking.prices import PriceStep
 from masking.window import Candidate, RequestSize
-from tests.benchmarks.assumed import read_shipped
-from tests.benchmarks.marked import CASES, MARGIN, Case, compare_case
-from tests.provider.vendor_caches import (
-    FIVE_MINUTES,
-    HOUR,
-    AnthropicCache,
-    Bill,
-    Block,
-    OpenAICache,
-    Prices,
-    bill_all,
-    find_worst,
-)
 from tests.support.block_schedules import (
     NEVER,
     BlockConversation,
@@ -37,6 +24,19 @@ from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
 from tests.support.places import MESSAGES_CONVERSATIONS
 from tests.support.priced import PricedPolicy, find_boundaries
+from tests.tools.benchmarks.assumed import read_shipped
+from tests.tools.benchmarks.marked import CASES, MARGIN, Case, compare_case
+from tests.tools.provider.vendor_caches import (
+    FIVE_MINUTES,
+    HOUR,
+    AnthropicCache,
+    Bill,
+    Block,
+    OpenAICache,
+    Prices,
+    bill_all,
+    find_worst,
+)
 
 CLAUDE = Prices(0.1, 1.25, 2.0, 1_024)
 FABLE = Prices(0.025, 1.25, 2.0, 512)

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from tests.live.harness import SECONDS
-from tests.provider.provider import Provider
-from tests.provider.script import Call, Reply, ScriptedReplies, call
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.script import Call, Reply, ScriptedReplies, call
 
 Body = dict[str, Any]
 

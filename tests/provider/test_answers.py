@@ -13,9 +13,6 @@ from tornado.websocket import websocket_connect
 
 from masking.wire import Usage, read_usage
 from tests.live.harness import SECONDS
-from tests.provider.completions import read_said
-from tests.provider.provider import Provider
-from tests.provider.script import AFTER_THE_END, SIDE_ANSWER, Reply
 from tests.provider.talks import (
     CHAT,
     CLIENTS,
@@ -31,6 +28,9 @@ from tests.provider.talks import (
     Client,
     follow_responses,
 )
+from tests.tools.provider.completions import read_said
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.script import AFTER_THE_END, SIDE_ANSWER, Reply
 
 BOUND_CLAUDE, BOUND_GPT = "claude-opus-5-5", "gpt-5.6-sol"
 EVERY = pytest.mark.parametrize("client", CLIENTS.values(), ids=[*CLIENTS])

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from tests.live.harness import SECONDS
-from tests.provider.messages import BINDING_BETA
-from tests.provider.provider import Provider
-from tests.provider.responses import find_dropped
-from tests.provider.script import Reply, ScriptedReplies
 from tests.provider.talks import CLIENTS, GEMINI, MESSAGES, OLLAMA, RESPONSES, TASK, Body, Client
+from tests.tools.provider.messages import BINDING_BETA
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.responses import find_dropped
+from tests.tools.provider.script import Reply, ScriptedReplies
 
 BOUND_CLAUDE, BOUND_GPT, OLDER_GPT = "claude-opus-5-5", "gpt-5.6-sol", "gpt-5.1-codex"
 MARK = {"cache_control": {"type": "ephemeral"}}

@@ -9,7 +9,6 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.window import MaskPolicy
-from tests.provider.dialects import DIALECTS, Dialect
 from tests.support.builders import OLD, TEMPLATE
 from tests.support.wire_conversations import (
     WRITERS,
@@ -24,6 +23,7 @@ from tests.support.wire_conversations import (
     in_each,
     turn,
 )
+from tests.tools.provider.dialects import DIALECTS, Dialect
 
 TURNS = 12
 NAMES = {"chat": "completions"}

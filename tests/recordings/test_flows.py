@@ -30,9 +30,9 @@ from addon.recordings.flows import (
 )
 from addon.recordings.scrub import FILLER, OwnRecording, scrub, scrub_recording
 from tests.live.harness import SECONDS, environment
-from tests.provider.provider import Provider
-from tests.provider.script import Reply
 from tests.support.sessions import CHATS
+from tests.tools.provider.provider import Provider
+from tests.tools.provider.script import Reply
 
 
 def answered(path: str = "/answered") -> http.HTTPFlow:

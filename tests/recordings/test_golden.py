@@ -1,4 +1,4 @@
-"""`python -m tests.golden`: what replaying a recording yields, written and compared."""
+"""`python -m tests.tools.golden`: what replaying a recording yields, written and compared."""
 
 import json
 import re
@@ -14,7 +14,9 @@ from addon.places import recordings, shipped
 from addon.recordings.flows import read_flows, write_flows
 from masking.config import parse_settings
 from masking.wire import CONVERSE, FORMATS
-from tests.golden import (
+from tests.support.places import ROOT
+from tests.support.sessions import CHATS
+from tests.tools.golden import (
     WHOLE,
     Record,
     command,
@@ -25,8 +27,6 @@ from tests.golden import (
     replay_recording,
     write_golden,
 )
-from tests.support.places import ROOT
-from tests.support.sessions import CHATS
 
 SESSION = shipped("recordings") / "mini-swe-agent-scratch.flow"
 
@@ -90,7 +90,7 @@ def test_where_a_record_is_kept_in_full_each_field_is_named(tmp_path: Path) -> N
     assert [
         f"request 1: {UNKNOWN}",
         "request 2: status 500, expected 200; error x, expected None",
-        f"all fields: python -m tests.golden --diff {recording}",
+        f"all fields: python -m tests.tools.golden --diff {recording}",
     ] == find_differences(recording, changed, None)
 
 

@@ -20,7 +20,9 @@ from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_method
 from masking.model import replacements_of
 from masking.request_cache import CachedRequest, RequestCache
 from masking.rewrite import read_request
-from tests.golden import (
+from tests.support.priced import at_prices, rewrite_request
+from tests.support.sessions import CHATS, each_of, marks_of
+from tests.tools.golden import (
     Replay,
     find_configs,
     find_differences,
@@ -28,9 +30,7 @@ from tests.golden import (
     read_golden,
     replay_recording,
 )
-from tests.studio.scenario import write_project
-from tests.support.priced import at_prices, rewrite_request
-from tests.support.sessions import CHATS, each_of, marks_of
+from tests.tools.studio.scenario import write_project
 
 
 def cases(paths: Iterable[Path], thorough: Container[str] = ()) -> pytest.MarkDecorator:

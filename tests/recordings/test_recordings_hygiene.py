@@ -24,12 +24,12 @@ from addon.recordings.scrub import (
 )
 from masking.conversation import Conversation, find_answers, read_conversation
 from masking.wire.usage import read_usage
-from tests.provider.script import SIDE_ANSWER
-from tests.studio.clients import CLIENTS
-from tests.studio.mcp_recorder import SERVER
-from tests.studio.scenario import Scenario, write_project
 from tests.support.scripted_actions import perform
 from tests.support.sessions import CHATS, TALKS, each_of
+from tests.tools.provider.script import SIDE_ANSWER
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.mcp_recorder import SERVER
+from tests.tools.studio.scenario import Scenario, write_project
 
 SCENARIOS = {client.scenario for client in CLIENTS.values()}
 

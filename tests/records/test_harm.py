@@ -33,8 +33,8 @@ from addon.records.harm import (
     render_left_out,
     render_verdict,
 )
-from tests.benchmarks.harm_verdict import USUAL, Harm, Traffic, cry_wolf, draw
 from tests.support.made_up_records import bill, record
+from tests.tools.benchmarks.harm_verdict import USUAL, Harm, Traffic, cry_wolf, draw
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUT = {"masking": "observed", "group": "holdout"}

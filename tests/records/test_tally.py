@@ -10,9 +10,9 @@ from addon.places import recordings
 from addon.recordings.flows import name_of
 from addon.records.tally import Balance, BillSum, Tally, Waits
 from masking.accounting.cost import Margin
-from tests.golden import Record, Replay
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.support.places import ROOT
+from tests.tools.golden import Record, Replay
 
 
 def test_nothing_comes_to_nothing() -> None:

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from addon.replay.reread import NEVER
 from masking.prices import Pricing
 from masking.window import BoundaryPosition, MaskPolicy
-from tests.benchmarks.cheapest_schedule import (
+from tests.masking.test_boundary import PRICES, conversations, converse
+from tests.support.first_behind import find_first_behind
+from tests.support.schedules import Conversation, bills, find_edges, masks_of_edges, optimum
+from tests.tools.benchmarks.cheapest_schedule import (
     ConversationSizes,
     add_up_bills,
     add_up_everything,
     apply_moves,
     find_cheapest,
 )
-from tests.masking.test_boundary import PRICES, conversations, converse
-from tests.support.first_behind import find_first_behind
-from tests.support.schedules import Conversation, bills, find_edges, masks_of_edges, optimum
 
 WINDOW = 2
 LOSSES = [0.0, 0.02, 0.05, 0.1, 0.3]

@@ -14,10 +14,16 @@ from masking.prices import PriceSettings, Pricing
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
-from tests.benchmarks.boundary import PRICES, read_conversations
-from tests.benchmarks.cheapest_schedule import ConversationSizes
-from tests.benchmarks.max_loss_front import draw
-from tests.benchmarks.session_front import (
+from tests.masking.test_boundary import converse
+from tests.replay.test_fast_replay import say_in_messages
+from tests.support.marking import MarkedSession, Request, mark_as_pi, mark_nothing
+from tests.support.places import CONVERSATIONS
+from tests.support.schedules import Conversation, bills, optimum
+from tests.support.sessions import Talk, grow, work
+from tests.tools.benchmarks.boundary import PRICES, read_conversations
+from tests.tools.benchmarks.cheapest_schedule import ConversationSizes
+from tests.tools.benchmarks.max_loss_front import draw
+from tests.tools.benchmarks.session_front import (
     LOSSES,
     NO_PROMISE,
     BillTotals,
@@ -28,12 +34,6 @@ from tests.benchmarks.session_front import (
     make_empty_front,
     render_front,
 )
-from tests.masking.test_boundary import converse
-from tests.replay.test_fast_replay import say_in_messages
-from tests.support.marking import MarkedSession, Request, mark_as_pi, mark_nothing
-from tests.support.places import CONVERSATIONS
-from tests.support.schedules import Conversation, bills, optimum
-from tests.support.sessions import Talk, grow, work
 
 SHIPPED = MaskPolicy(True, 4, skip_if_not_shorter=True)
 SETTINGS = ReplaySettings(

@@ -7,7 +7,7 @@ takes a policy, as a value. How many tokens a text has is told by whoever asks.
 
 How each wire format spells an element is in `tests/spec/readers.py`, what a placeholder and what an
 error look like in `tests/spec/texts.py`. Images, models that bind their
-reasoning, summaries and what is remembered of a conversation are the fuzzer's (`tests/fuzz`).
+reasoning, summaries and what is remembered of a conversation are the fuzzer's (`tests/tools/fuzz`).
 """
 
 import json

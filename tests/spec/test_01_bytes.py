@@ -1,7 +1,8 @@
 """Chapter 1: every byte outside a replaced string is the client's.
 
 The promise that stands above all others. It is proven for each request before it leaves; and for
-made-up and recorded ones by `tests/masking/test_splice.py` and the fuzzer, `tests.benchmarks.fuzz`.
+made-up and recorded ones by `tests/masking/test_splice.py` and the fuzzer,
+`tests.tools.benchmarks.fuzz`.
 """
 
 import json

@@ -4,8 +4,8 @@ A provider sells a prompt's cached prefix at a discount, which is lost from the 
 on. So the boundary of what is masked stands still, and then moves to the edge of the window.
 
 What this saves is measured over whole conversations, which takes longer than a test may:
-`tests.benchmarks.promise` (the promise in real tokens), `tests.benchmarks.boundary` (the rule
-beside the best possible schedule), `tests.benchmarks.assumed` (wrong prices), and
+`tests.tools.benchmarks.promise` (the promise in real tokens), `tests.tools.benchmarks.boundary`
+(the rule beside the best possible schedule), `tests.tools.benchmarks.assumed` (wrong prices), and
 `tests/masking/test_boundary.py` (invariants over made-up conversations).
 """
 

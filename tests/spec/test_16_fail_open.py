@@ -1,7 +1,7 @@
 """Chapter 16: whatever goes wrong inside, the client's own bytes go out.
 
 Faults of machines, disks and other processes take a real proxy and longer than a test may:
-`tests.benchmarks.faults`, `tests/live`. So does a second try after a 400
+`tests.tools.benchmarks.faults`, `tests/live`. So does a second try after a 400
 (`tests/live/test_resend_live.py`).
 """
 

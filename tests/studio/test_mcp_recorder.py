@@ -7,9 +7,9 @@ from click.testing import CliRunner
 
 from addon.places import shipped
 from addon.recordings.flows import read_flows
-from tests.studio import mcp_recorder
-from tests.studio.__main__ import command
-from tests.studio.mcp_recorder import record_mcp
+from tests.tools.studio import mcp_recorder
+from tests.tools.studio.__main__ import command
+from tests.tools.studio.mcp_recorder import record_mcp
 
 
 def bodies(path: Path) -> list[tuple[bytes | None, bytes | None]]:

@@ -13,15 +13,22 @@ from addon.places import shipped
 from addon.proxy.server import running_proxy
 from addon.recordings.flows import read_flows
 from tests.live.harness import SECONDS
-from tests.provider.provider import HOST, Provider
-from tests.provider.script import Received, Reply, Said
-from tests.studio.__main__ import command
-from tests.studio.client import REPAIR
-from tests.studio.clients import CLIENTS
-from tests.studio.recorder import REDIRECT, record
-from tests.studio.scenario import PROJECTS, Action, Scenario, Task, read_scenario, write_project
-from tests.studio.scripted_client import script_replies
 from tests.support.scripted_actions import perform, run
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.provider.script import Received, Reply, Said
+from tests.tools.studio.__main__ import command
+from tests.tools.studio.client import REPAIR
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.recorder import REDIRECT, record
+from tests.tools.studio.scenario import (
+    PROJECTS,
+    Action,
+    Scenario,
+    Task,
+    read_scenario,
+    write_project,
+)
+from tests.tools.studio.scripted_client import script_replies
 
 (TASK,) = REPAIR.tasks
 SHORT = replace(REPAIR, tasks=(replace(TASK, turns=TASK.turns[:2]),))

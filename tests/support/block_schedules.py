@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from tests.provider.vendor_caches import LOOKBACK, Block, Prices
+from tests.tools.provider.vendor_caches import LOOKBACK, Block, Prices
 
 
 class Maskable(NamedTuple):

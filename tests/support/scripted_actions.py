@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.studio.scenario import Action
+from tests.tools.studio.scenario import Action
 
 
 def perform(actions: Iterable[Action], folder: Path) -> Iterator[str]:

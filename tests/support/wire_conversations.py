@@ -19,9 +19,9 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
-from tests.provider.messages import sign
 from tests.support.builders import OLD
 from tests.support.made_up_format import MADE_UP
+from tests.tools.provider.messages import sign
 
 Spelled = dict[str, Any]
 

@@ -40,10 +40,10 @@ from masking.prices.cache_rules import OPENAI, find_cache_rules
 from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
-from tests.provider.completions import PromptCache
-from tests.provider.script import Received, Reply
 from tests.support.priced import PricedPolicy, rewrite_request
 from tests.support.sessions import CHATS, each_of, grow, read_chat, work
+from tests.tools.provider.completions import PromptCache
+from tests.tools.provider.script import Received, Reply
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 EXACT = CacheRules(minimum=1, block=1)

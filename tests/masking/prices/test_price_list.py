@@ -14,7 +14,7 @@ import pytest
 from masking.errors import ConfigError
 from masking.prices import PriceList, PriceStep, load_shipped, pack_list, read_list
 from masking.prices.price_list import Price
-from tests.make_price_list import SHIPPED, make_list
+from tests.tools.make_price_list import SHIPPED, make_list
 
 # The shipped price list, and a list of our own with one of every kind of entry.
 

@@ -1,1 +1,0 @@
-"""The figures that the project promises, a command for each: `python -m tests.benchmarks.NAME`."""

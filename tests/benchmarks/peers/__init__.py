@@ -1,1 +1,0 @@
-"""Ours beside other proxies that make requests smaller: `python -m tests.benchmarks.peers`."""

@@ -1,0 +1,4 @@
+"""The figures that the project promises, a command for each.
+
+Run it by `python -m tests.tools.benchmarks.NAME`.
+"""

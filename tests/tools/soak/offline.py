@@ -1,0 +1,19 @@
+"""What the core makes of a request, without a proxy, and without remembering anything."""
+
+from addon.proxy.server import HOST
+from masking.config import Settings
+from masking.prices import find_pricing
+from masking.rewrite import read_request, rewrite_request
+from masking.window import price_boundary
+from tests.tools.soak.talks import Kind
+
+
+def mask(body: bytes, kind: Kind, settings: Settings) -> bytes:
+    """Return a request as it is to leave for a provider on this machine."""
+    prices = settings.price_settings
+    request = read_request(body, kind.writer.wire, kind.path)
+    marks, model = request.marks, request.model
+    lifetime = marks.last_lifetime
+    pricing = find_pricing(prices, HOST, model, is_marked=marks.are_there, lifetime=lifetime)
+    boundary = price_boundary(pricing, slides=prices.slides, marks=marks)
+    return rewrite_request(request, settings.strategies, prices=boundary).body
