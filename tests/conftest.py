@@ -69,10 +69,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", metavar="K/N", help="run one of N equal parts of the tests")
+    parser.addoption("--reverse", action="store_true", help="run the last test first")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the part that is asked for; a test's name decides in which it is."""
+    if config.getoption("--reverse"):
+        items.reverse()
     if (wanted := config.getoption("--part")) is None:
         return
     part, parts = map(int, wanted.split("/"))
