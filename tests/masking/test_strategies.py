@@ -139,7 +139,8 @@ def test_a_reduction_that_would_leave_only_the_system_is_set_aside() -> None:
     options = ReductionOptions(
         enabled=True, max_input_chars=10, preserve_recent_raw_turns=0, summary_max_chars=0
     )
-    talk: list[ChatMessage] = [{"role": "system", "content": "s"}, *TALK]
+    done: ChatMessage = {"role": "assistant", "content": "Done."}
+    talk: list[ChatMessage] = [{"role": "system", "content": "s"}, *TALK, done]
     found = change(talk, Strategies(schema1=MASK_ALL, reduction=options))
     assert change(talk, Strategies(schema1=MASK_ALL)).body == found.body
     assert found.plan is not None
