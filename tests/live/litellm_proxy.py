@@ -112,7 +112,7 @@ def running_litellm(
     try:
         with httpx.Client(timeout=SECONDS, trust_env=False) as client:
             running = LiteLLM(port, folder, client)
-            eventually(lambda: _is_ready(process, running))
+            eventually(lambda: _is_ready(process, running), SECONDS)  # it loads for a minute
             yield running
     finally:
         process.send_signal(signal.SIGTERM)
