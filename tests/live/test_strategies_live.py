@@ -163,7 +163,9 @@ def test_a_reduction_that_would_leave_nothing_sends_the_original(
         b"[observation_masking.reduction]\nenabled = true\nmax_input_chars = 5\n"
         b"preserve_recent_raw_turns = 0\nsummary_max_chars = 0\n"
     )
-    body = encoded(talk())
+    request = talk()
+    request["messages"].append({"role": "assistant", "content": "Done."})  # it has read all results
+    body = encoded(request)
     with running_addon(tmp_path, upstream, config=config) as live:
         arrived = live.send(CHAT, body).body
         record = live.record(CHAT)
