@@ -3,7 +3,7 @@
 Read this first. It follows section 1 of the contract (what is masked) and section 2 (when the
 boundary moves), and is as slow as it likes: it reads the whole request anew, and remembers nothing.
 Everything fast is held equal to it (`tests/spec/test_20_reference.py`). From the code under test it
-takes a policy, as a value. How many tokens a text has is told by whoever asks.
+takes a policy, as a value. The caller says how many tokens a text has.
 
 How each wire format spells an element is in `tests/spec/readers.py`, what a placeholder and what an
 error look like in `tests/spec/texts.py`. Images, models that bind their

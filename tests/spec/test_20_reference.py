@@ -1,6 +1,6 @@
 """Chapter 20: what is fast decides as the contract does, read slowly (`tests/spec/reference.py`).
 
-`python -m tests.tools.benchmarks.reference` compares as many conversations as it is told to.
+`python -m tests.tools.benchmarks.reference` compares more conversations.
 """
 
 from random import Random
