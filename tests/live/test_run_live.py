@@ -443,9 +443,11 @@ def start(world: World, home: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 def find_proxy(parent: int) -> int | None:
     """Return the process of the proxy that `obsmask run` has started."""
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    commands = {int(each): Path(f"/proc/{each}/cmdline").read_bytes() for each in children}
-    return next((each for each in commands if b"addon.proxy.server" in commands[each]), None)
+    for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            if b"addon.proxy.server" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    return None
 
 
 def is_running(process: int) -> bool:
