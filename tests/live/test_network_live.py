@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 
 import httpx
@@ -117,7 +118,10 @@ class _Asked(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         line = self.rfile.readline().decode()
-        headers = [*iter(self.rfile.readline, b"\r\n")]
+        # At the end of a connection there is no line at all, however often it is read.
+        headers = [*takewhile(lambda each: each not in (b"\r\n", b""), self.rfile)]
+        if not line:
+            return
         method, target, _ = line.split(" ")
         self.server.asked.append(f"{method} {target}")
         if f"Proxy-Authorization: {USER}\r\n".encode() not in headers:
