@@ -34,6 +34,7 @@ from tests.live.test_responses_live import (
     url_of,
 )
 from tests.live.test_run_clients_live import prepare, run_agent
+from tests.support.marks import thorough
 from tests.tools.provider.messages import find_transformations
 from tests.tools.provider.responses import find_dropped
 from tests.tools.provider.script import Received, Script
@@ -96,7 +97,7 @@ def play(live: Live, agent: Agent, requests: int) -> None:
         agent.take(live)
 
 
-@pytest.mark.parametrize("account", [NEW, OLD])
+@pytest.mark.parametrize("account", [NEW, thorough(OLD)])
 def test_bound_thinking_is_kept_across_restarts_and_other_settings(
     upstream: Upstream, tmp_path: Path, account: str
 ) -> None:

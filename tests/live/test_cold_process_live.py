@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from addon.places import shipped
 from addon.proxy.server import HOST, Proxy
 from tests.masking.test_request_cache import grow
@@ -100,6 +102,7 @@ def send_all(proxy: Proxy, session: Session, *numbers: int) -> Iterator[bytes]:
     client.close()
 
 
+@pytest.mark.thorough
 def test_what_a_process_remembers_changes_nothing_of_what_it_sends(tmp_path: Path) -> None:
     rule = '\n[[observation_masking.rules]]\nheader = {{ x-settings = "{}" }}\n{}'
     config = tmp_path / "rules.toml"

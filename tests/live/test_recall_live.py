@@ -54,9 +54,9 @@ class Proxies(NamedTuple):
         return self.state / "observation-masking" / "recall"
 
     def read(self, recalled: str) -> bytes:
-        """Return what is kept under an id, once it is there, as the command prints it."""
+        """Return what is kept under an id, once it is there."""
         eventually(lambda: (self.folder / recalled).exists() or None)
-        return self.run("recall", recalled).stdout
+        return RecallFolder(self.folder).read(recalled)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
         return subprocess.run(
@@ -124,6 +124,11 @@ def keep(proxies: Proxies, text: str) -> str:
     [recalled] = find_ids(send(proxies.both[0], SPOKEN[0], [User(), *turn("a", text), *turns(2)]))
     assert text.encode() == proxies.read(recalled)
     return recalled
+
+
+def test_the_command_prints_it(proxies: Proxies) -> None:
+    text = f'é😀 \\ " \r\n\t\x01 {OLD}'
+    assert text.encode() == proxies.run("recall", keep(proxies, text)).stdout
 
 
 def test_the_files_are_for_their_user_alone(proxies: Proxies) -> None:
