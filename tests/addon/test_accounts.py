@@ -19,7 +19,9 @@ from addon.accounts import FILE, REFUSAL_HOLDS, TRIED_HOST, Account, Accounts
 from addon.config import ConfigFile
 from addon.engine import Engine
 from addon.request import HeaderFields, PlainMessage, find_wire_format
-from tests.addon.test_engine import Carrier, Request
+from tests.addon.test_engine import Request
+from tests.support.clock import Clock
+from tests.support.made_up_requests import Carrier
 from tests.tools.provider.messages import CLEARING_BETA, check, edit, sign
 from tests.tools.provider.script import Received
 
@@ -27,18 +29,9 @@ DAY = timedelta(days=1).total_seconds()
 HOST, MODEL = TRIED_HOST, "claude-opus-5-5"
 
 
-class Clock:
-    """Time that stands still unless it is moved."""
-
-    now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_800_000_000.0)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,9 @@ from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
 from addon.memory import Memories, MemoryFiles
 from addon.request import HeaderFields, PlainMessage, find_wire_format
-from addon.stages import Received
-from masking.model import Decision
-from masking.rewrite import Rewrite
 from masking.wire.format import Purpose
 from tests.live.harness import ON, conversation, encoded, policy_of
+from tests.support.made_up_requests import Carrier
 
 BODY = encoded(conversation())
 USAGE = {"usage": {"prompt_tokens": 90, "completion_tokens": 7}}
@@ -30,40 +28,6 @@ class Request(PlainMessage):
     def __init__(self, host: str = "llm.example.org") -> None:
         super().__init__(headers=HeaderFields([("user-agent", "agent/1.0")]))
         self.pretty_host = host
-
-
-class Carrier:
-    """Carries a body, which it lets be replaced; `fault` is raised where that is read."""
-
-    def __init__(self, body: bytes = BODY, fault: Exception | None = None) -> None:
-        self.body, self.fault = body, fault
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    @property
-    def betas(self) -> tuple[str, ...] | None:
-        return None
-
-    @property
-    def wire_body(self) -> bytes | None:
-        return self.body
-
-    most_bytes = size
-
-    def read(self) -> bytes:
-        if self.fault:
-            raise self.fault
-        return self.body
-
-    def encode(self, body: bytes) -> bytes:
-        return body
-
-    def mark(self, decisions: Sequence[Decision]) -> None: ...
-
-    def replace(self, rewrite: Rewrite, received: Received) -> None:
-        self.body = rewrite.body
 
 
 @pytest.fixture
@@ -96,7 +60,7 @@ def end(engine: Engine, folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_masked_and_leaves_a_record(engine: Engine, tmp_path: Path) -> None:
-    carrier = Carrier()
+    carrier = Carrier(BODY)
     begin(engine, carrier).finish(200, PlainMessage(encoded(USAGE)))
     (record,) = end(engine, tmp_path)
     assert len(BODY) > carrier.size == record["bytes_after"]
@@ -108,7 +72,7 @@ def test_a_request_is_masked_and_leaves_a_record(engine: Engine, tmp_path: Path)
 
 
 def test_it_leaves_one_however_often_it_ends(engine: Engine, tmp_path: Path) -> None:
-    exchange = begin(engine, Carrier())
+    exchange = begin(engine, Carrier(BODY))
     exchange.finish(interrupted="client left")
     exchange.finish(200, PlainMessage(encoded(USAGE)))
     (record,) = end(engine, tmp_path)
@@ -153,7 +117,7 @@ def test_what_is_masked_is_kept_for_recall_where_a_model_may_ask_for_it(
     engine: Engine, tmp_path: Path, purpose: Purpose, replay: bool, kept: int
 ) -> None:
     engine.use(ConfigFile(tmp_path / "config.toml", ["recall.enabled=true"]))
-    request, carrier = Request(), Carrier()
+    request, carrier = Request(), Carrier(BODY)
     match = find_wire_format(request)
     assert match is not None
     exchange = engine.open(request, match._replace(purpose=purpose), replay=replay)
@@ -194,7 +158,7 @@ def test_what_nobody_might_refuse_does_not_wait_for_a_memory_that_is_being_read(
 
 
 def test_what_fails_inside_is_recorded_by_its_kind_alone(engine: Engine, tmp_path: Path) -> None:
-    carrier = Carrier(fault=ValueError("s3cr3t"))
+    carrier = Carrier(BODY, fault=ValueError("s3cr3t"))
     begin(engine, carrier).finish(200)
     (record,) = end(engine, tmp_path)
     assert (BODY, "internal error (ValueError)") == (carrier.body, record["passed_through"])
@@ -210,7 +174,7 @@ def test_what_fails_around_the_masker_lets_the_request_pass(
         raise ValueError("s3cr3t")
 
     monkeypatch.setattr(engine.masker, "mask", fail)
-    carrier = Carrier()
+    carrier = Carrier(BODY)
     begin(engine, carrier).finish(200)
     (record,) = end(engine, tmp_path)
     assert (BODY, "internal error (ValueError)") == (carrier.body, record["passed_through"])
@@ -220,7 +184,7 @@ def test_what_fails_around_the_masker_lets_the_request_pass(
 def test_a_part_of_a_conversation_belongs_to_the_request_with_its_history(
     engine: Engine, tmp_path: Path
 ) -> None:
-    whole = begin(engine, Carrier())
+    whole = begin(engine, Carrier(BODY))
     part = begin(engine, Carrier(b'{"messages": 7}'))
     part.continues(whole)
     whole.finish(200)
@@ -233,7 +197,7 @@ def test_what_fails_after_a_second_try_leaves_the_record_all_the_same(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.use(ConfigFile(tmp_path / "config.toml", ["schema1.resend_on_400=true"]))
-    carrier = Carrier()
+    carrier = Carrier(BODY)
     exchange = begin(engine, carrier)
     assert exchange.may_resend(400, carrier.body)
     second = exchange.begin_second()

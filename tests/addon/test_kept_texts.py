@@ -28,6 +28,7 @@ from masking.rewrite import rewrite_request
 from masking.window.placeholder import RECALL_ID_CHARS, encode_text, recall_id
 from tests.live.harness import conversation, encoded
 from tests.support.builders import policy
+from tests.support.clock import Clock
 
 TEXT = "é old output\r\n\x00"
 DATA, ID = encode_text(TEXT), recall_id(TEXT)
@@ -260,16 +261,9 @@ def decide(*texts: str) -> tuple[Decision, ...]:
     return rewrite_request(encoded(request), policy(window_turns=1)).decisions
 
 
-class Clock:
-    now = 1_000 * DAY
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000 * DAY)
 
 
 @pytest.fixture
@@ -279,7 +273,7 @@ def settings(tmp_path: Path) -> RecallSettings:
 
 def keep(settings: RecallSettings, *texts: str, clock: Clock | None = None) -> None:
     """Keep these texts, as a proxy of its own would."""
-    writer = RecallWriter(clock or Clock())
+    writer = RecallWriter(clock or Clock(1_000 * DAY))
     writer.keep(decide(*texts), 100, settings)
     writer.close()
 

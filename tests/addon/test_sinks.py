@@ -12,15 +12,14 @@ from addon.masker import Ledgers
 from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
 from addon.records.words import render_totals
-from addon.stages import Answered, Interruption, Priced, Received, Rewritten, Run
+from addon.stages import Answered, Interruption
 from addon.threads import LoopLog
 from masking.config import MetricsSettings, Settings
-from masking.prices import Pricing
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies, read_request, rewrite_request
-from masking.window import BoundaryPrices, MaskPolicy
-from masking.wire.chat import CHAT
+from masking.window import MaskPolicy
 from tests.live.harness import conversation, encoded
+from tests.support.made_up_requests import priced, rewritten
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -31,22 +30,6 @@ def metrics(tmp_path: Path) -> Iterator[Recorder]:
     metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")), Advice())
     yield metrics
     metrics.close()
-
-
-def rewritten(**changes: object) -> Rewritten:
-    received = Received(
-        time=datetime(2026, 1, 1, tzinfo=UTC), run=Run("5eed0001"), host="h", path="/p", wire=CHAT,
-        purpose="answer", client=None, subscription=False, account=b"",
-        settings=Settings(), replay=False, answers_masked=True,
-    )  # fmt: skip
-    return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]
-
-
-def priced(model: str | None) -> Priced:
-    return Priced(
-        model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
-        prices=BoundaryPrices(0.1, 1.0), lifetime=300.0,
-    )  # fmt: skip
 
 
 def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(

@@ -28,6 +28,7 @@ from tests.live.harness import (
     read_records,
     running_upstream,
 )
+from tests.live.test_replicas_live import NAMES_A_CONVERSATION
 
 pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"needs {MISSING}")
 
@@ -98,18 +99,7 @@ def _ask_often(
     return eventually(count_new)
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "x-claude-code-session-id",  # claude-code
-        "session-id",  # codex
-        "session_id",  # pi
-        "x-session-id",  # opencode
-        "authorization",
-        "x-api-key",
-        "x-goog-api-key",
-    ],
-)
+@NAMES_A_CONVERSATION
 def test_all_requests_of_a_conversation_come_to_one_processor(
     behind: Behind, folders: list[Path], header: str
 ) -> None:

@@ -159,7 +159,7 @@ def test_a_replica_that_is_drained_gets_nothing_new_and_loses_nothing(
     assert [SENT] * AGENTS == [heard.body for heard in upstream.sink.heard[start:]]
 
 
-@pytest.mark.parametrize(
+NAMES_A_CONVERSATION = pytest.mark.parametrize(
     "header",
     [
         "x-claude-code-session-id",  # claude-code
@@ -171,6 +171,10 @@ def test_a_replica_that_is_drained_gets_nothing_new_and_loses_nothing(
         "x-goog-api-key",
     ],
 )
+"""What a load balancer goes by, so that a conversation stays with a replica."""
+
+
+@NAMES_A_CONVERSATION
 def test_what_names_the_same_conversation_comes_to_one_replica(
     haproxy: HAProxy, header: str
 ) -> None:

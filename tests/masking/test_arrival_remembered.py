@@ -1,8 +1,7 @@
 """What was sent shortened or whole stays so, whatever happens to settings, process and agent."""
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from tests.support.arrivals import (
     shorten_lines,
     write_lines,
 )
+from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import MASK_ALL, examples, policy
 from tests.support.priced import PricedPolicy
 from tests.support.wire_conversations import (
@@ -356,13 +356,13 @@ class Agent:
         if asked.restarts:
             self.proxy.restart()
         sent = self.send(asked)
-        if not self._is_taken(sent):
+        if not is_taken(sent):
             self.refused.append(asked)
-            self._forget_thinking()  # as claude-code does
+            forget_thinking(self.messages)  # as claude-code does
             sent = self.send(asked)
-            assert self._is_taken(sent)
+            assert is_taken(sent)
         number = len(self.messages)
-        thought = {"type": "thinking", "thinking": "Hm.", "signature": _sign(sent["messages"])}
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": sign(sent["messages"])}
         call = {"type": "tool_use", "id": f"c{number}", "name": "shell", "input": {"n": number}}
         content: list[Any] = [
             {
@@ -388,23 +388,6 @@ class Agent:
             body = self.proxy.send(conversation, asked.strategies, prices).body
         sent: dict[str, Any] = json.loads(body)
         return sent
-
-    def _is_taken(self, sent: Mapping[str, Any]) -> bool:
-        return all(
-            block["signature"] == _sign(sent["messages"][:at])
-            for at, message in enumerate(sent["messages"])
-            for block in message["content"]
-            if isinstance(block, dict) and block["type"] == "thinking"
-        )
-
-    def _forget_thinking(self) -> None:
-        for message in self.messages:
-            if message["role"] == "assistant":
-                message["content"] = [b for b in message["content"] if b["type"] != "thinking"]
-
-
-def _sign(messages: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
 
 
 WINDOWS = [pytest.param(OFF, id="without a window"), pytest.param(SLIDING, id="with a window")]

@@ -4,7 +4,6 @@ The provider of these tests signs each thinking block with a digest of all that 
 the block, and refuses a request in which such a digest no longer fits, as Claude's does.
 """
 
-import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -20,6 +19,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import BoundReasoning, MaskPolicy
 from masking.wire.messages import MESSAGES
+from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import OLD, TEMPLATE
 from tests.support.priced import PricedPolicy, rewrite_request
 
@@ -72,12 +72,12 @@ class Session:
         sent = json.loads(rewrite.body if rewrite else self.body)
         if not self._is_taken(sent):
             self.refused.append(step)
-            self._forget_thinking()  # as claude-code does
+            forget_thinking(self.messages)  # as claude-code does
             rewrite = self.send(step)
             sent = json.loads(rewrite.body if rewrite else self.body)
             assert self._is_taken(sent)
         number = len(self.messages)
-        thought = {"type": "thinking", "thinking": "Hm.", "signature": _sign(sent["messages"])}
+        thought = {"type": "thinking", "thinking": "Hm.", "signature": sign(sent["messages"])}
         call = {"type": "tool_use", "id": f"c{number}", "name": "shell", "input": {"n": number}}
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"{number} {OLD}"}
         self.messages += [
@@ -102,23 +102,7 @@ class Session:
         return rewrite
 
     def _is_taken(self, sent: dict[str, Any]) -> bool:
-        if self.model == FREE or self.thinking:
-            return True
-        return all(
-            block["signature"] == _sign(sent["messages"][:at])
-            for at, message in enumerate(sent["messages"])
-            for block in message["content"]
-            if isinstance(block, dict) and block["type"] == "thinking"
-        )
-
-    def _forget_thinking(self) -> None:
-        for message in self.messages:
-            if message["role"] == "assistant":
-                message["content"] = [b for b in message["content"] if b["type"] != "thinking"]
-
-
-def _sign(messages: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+        return self.model == FREE or bool(self.thinking) or is_taken(sent)
 
 
 def reasons(rewrite: Rewrite | None) -> list[str]:

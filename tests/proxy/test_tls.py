@@ -43,6 +43,7 @@ from tests.live.harness import (
     ssl_context,
 )
 from tests.proxy.engines import StandIn
+from tests.support.clock import Clock
 from tests.support.ports import hold_port
 
 # When a program that refuses the certificate is tried again; the clock is the test's.
@@ -50,14 +51,6 @@ from tests.support.ports import hold_port
 
 AGENT = Peer("127.0.0.1", "api.openai.com", ("TLS of an agent",))
 ELSEWHERE = AGENT._replace(host="pypi.org")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

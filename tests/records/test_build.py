@@ -7,7 +7,7 @@ import pytest
 
 from addon.records.build import RECORD_SCHEMA, describe_entry, describe_software, make_record
 from addon.records.record import RequestRecord
-from addon.stages import Answered, Measured, Priced, Received, Rewritten, Run
+from addon.stages import Answered, Measured
 from masking.accounting.cost import NO_MARGIN, Bill, Cost
 from masking.accounting.ledger import Entry, Ledger, Savings, Sent
 from masking.accounting.prompt import Sizes, measure, read_prompt
@@ -15,29 +15,12 @@ from masking.config import MetricsSettings, Settings
 from masking.prices import Pricing
 from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.tokens import TokenCounter
-from masking.window import BoundaryPrices
-from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.live.harness import conversation, encoded
 from tests.support.builders import MASK_ALL
+from tests.support.made_up_requests import priced, rewritten
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def rewritten(**changes: object) -> Rewritten:
-    received = Received(
-        time=datetime(2026, 1, 1, tzinfo=UTC), run=Run("5eed0001"), host="h", path="/p", wire=CHAT,
-        purpose="answer", client=None, subscription=False, account=b"",
-        settings=Settings(), replay=False, answers_masked=True,
-    )  # fmt: skip
-    return Rewritten(received=received, bytes_before=10, bytes_after=10, **changes)  # type: ignore[arg-type]
-
-
-def priced(model: str | None) -> Priced:
-    return Priced(
-        model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
-        prices=BoundaryPrices(0.1, 1.0), lifetime=300.0,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import asyncio
 import gzip
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -19,12 +19,12 @@ import pytest
 from addon.masker import Masker
 from addon.stages import Received, Run
 from addon.threads import Pool
-from masking import Decision, rewrite_request
+from masking import rewrite_request
 from masking.config import Settings, parse_settings
-from masking.rewrite import Rewrite
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
+from tests.support.made_up_requests import Carrier
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn
 
 TALK = (User(), *turn("a", OUTPUT), *turn("b", OUTPUT))
@@ -32,39 +32,6 @@ SECRET = "hunter2-in-the-content"
 
 
 # Faults
-
-
-class Body:
-    """A request's body on its way through the masker, with no proxy around it."""
-
-    def __init__(self, body: bytes) -> None:
-        self.body = body
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    most_bytes = size
-
-    @property
-    def betas(self) -> tuple[str, ...] | None:
-        return None
-
-    @property
-    def wire_body(self) -> bytes | None:
-        return self.body
-
-    def read(self) -> bytes:
-        return self.body
-
-    def encode(self, body: bytes) -> bytes:
-        return body
-
-    def mark(self, decisions: Sequence[Decision]) -> None:
-        """There is no flow to be marked."""
-
-    def replace(self, rewrite: Rewrite, received: Received) -> None:
-        self.body = rewrite.body
 
 
 def send(told: Told, wire: WireFormat, folder: Path) -> tuple[bytes, str | None]:
@@ -87,7 +54,7 @@ def send(told: Told, wire: WireFormat, folder: Path) -> tuple[bytes, str | None]
     )
     pool = Pool()
     masker = Masker(lambda: folder, pool)
-    body = Body(told.body)
+    body = Carrier(told.body)
     outcome = asyncio.run(masker.mask(body, received))
     pool.close()
     masker.close()
