@@ -11,9 +11,10 @@ import pytest
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
 from addon.request import HeaderFields, PlainMessage, find_wire_format
-from tests.addon.test_engine import Carrier, end
+from tests.addon.test_engine import end
 from tests.live.harness import ON, encoded
 from tests.support.arrivals import write_lines
+from tests.support.made_up_requests import Carrier
 
 SHORTENS = b"""[observation_masking.arrival]
 enabled = true

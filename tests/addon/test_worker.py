@@ -21,8 +21,8 @@ from addon.stages import Answered
 from addon.threads import LoopLog, Worker
 from masking.config import Settings
 from masking.rewrite import Rewrite, read_request, rewrite_request
-from tests.addon.test_sinks import rewritten
 from tests.live.harness import conversation, encoded
+from tests.support.made_up_requests import rewritten
 
 BODY = encoded(conversation())
 MESSAGES = json.loads(BODY)["messages"]

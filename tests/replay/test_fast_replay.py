@@ -402,6 +402,25 @@ def test_it_agrees_with_a_replay_of_anything(
     assert by_replay(session, settings) == by_trial(session, settings)
 
 
+@pytest.mark.parametrize("pricing", ["none", (0.5, 1.0)])
+def test_a_result_that_comes_late_is_masked_once_it_was_read(pricing: CachePricing) -> None:
+    """The window has left its call behind before it comes, but the model has not read it."""
+    messages = work(12, 8_000)
+    late = messages.pop(2)
+    at = next(n for n, m in enumerate(messages) if m.get("tool_call_id") == "call_6") + 1
+    session = grow([*messages[:at], late, *messages[at:]])
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=policy(SHIPPED, window_turns=2)),
+        price_settings=PriceSettings(pricing),
+    )
+    found = by_trial(session, settings)
+    assert by_replay(session, settings) == found
+    if pricing == "none":
+        # At the request that brings it, one turn leaves the window; at the next, it does, too.
+        masked = [each.masked for each in found]
+        assert [1, 2] == [masked[7] - masked[6], masked[8] - masked[7]]
+
+
 def test_one_bench_serves_all_policies() -> None:
     session, settings = (
         grow(LONG),
