@@ -13,6 +13,13 @@ from tests.tools.provider.script import Call, Reply, ScriptedReplies, call
 
 Body = dict[str, Any]
 
+HTTP = httpx.Client(
+    timeout=SECONDS,
+    trust_env=False,
+    limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+)
+"""Made once: a client of httpx reads all authorities, which takes longer than most talks."""
+
 ENDING = "All of it is done now, and nothing is left to do in “this” folder."
 SCRIPT = ScriptedReplies(
     (
@@ -69,12 +76,12 @@ class Client:
     def post(self, provider: Provider, body: Body, **headers: str) -> httpx.Response:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         url = f"http://127.0.0.1:{provider.port}{self.path}"
-        return httpx.post(url, json=body, headers=fields, timeout=SECONDS)
+        return HTTP.post(url, json=body, headers=fields)
 
     def stream(self, provider: Provider, body: Body) -> httpx.Response:
         url = f"http://127.0.0.1:{provider.port}{self.streamed or self.path}"
         asked = body if self.streamed else body | {"stream": True}
-        return httpx.post(url, json=asked, timeout=SECONDS)
+        return HTTP.post(url, json=asked)
 
     def play(self, provider: Provider, turns: int, **fields: object) -> Body:
         """Return the request after so many turns."""
