@@ -39,6 +39,7 @@ from addon.replay.logs import (
     find_logs,
     find_logs_at_home,
     list_homes,
+    mark_copies,
     merge_newest_first,
 )
 from addon.replay.logs.log import LogChoice, LogFile
@@ -241,7 +242,7 @@ def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
         found = find_logs_at_home(home, os.environ, choice.since)
         if not found:
             raise ValueError(_describe_homes(home, choice.since))
-        return FoundSessions(found, frozenset(), ())
+        return FoundSessions(mark_copies(found), frozenset(), ())
     found, files = [], list[SessionFile]()
     for path in paths:
         logs = find_logs(path)
@@ -254,7 +255,7 @@ def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
         for each in logs:
             new = tuple(x for x in each.logs if choice.since is None or x.changed >= choice.since)
             found.append(each._replace(logs=new))
-    return FoundSessions(found, frozenset(paths), files)
+    return FoundSessions(mark_copies(found), frozenset(paths), files)
 
 
 def _describe_homes(home: Path, since: datetime | None) -> str:

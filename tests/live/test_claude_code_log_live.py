@@ -15,6 +15,7 @@ import pytest
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
+from addon.replay.logs import find_logs, mark_copies
 from addon.replay.logs.claude_code import CLAUDE_CODE
 from addon.replay.logs.log import LoggedRequest
 from masking.wire import Usage, read_usage
@@ -152,14 +153,13 @@ def check(recorded: Recorded, folder: Path) -> None:
 
 
 def _yield_requests(folder: Path) -> Iterator[LoggedRequest]:
-    for log in CLAUDE_CODE.find(folder):
+    (found,) = mark_copies(find_logs(folder))
+    for log in found.logs:
         for conversation in CLAUDE_CODE.read(log):
             assert frozenset() == conversation.unread
             assert "api.anthropic.com" == conversation.host
             assert conversation.is_side == bool(re.search("agent-", log.path.name))
-            for request in conversation.requests():
-                if request.key not in log.copied:
-                    yield request
+            yield from conversation.requests()
 
 
 def _prompt_and_answer(usage: Usage | None) -> Usage | None:

@@ -298,35 +298,6 @@ def test_sub_agents_are_conversations_of_their_own(tmp_path: Path) -> None:
     } == said
 
 
-def test_a_forked_session_has_its_copies_counted_once(tmp_path: Path) -> None:
-    original = ClaudeLog("s1")
-    original.user("Go.")
-    original.answer("msg_1", text("Where?"), requestSessionId="s1")
-    fork = ClaudeLog("s2")
-    fork.lines = [{**line, "sessionId": "s2"} for line in original.lines]
-    fork.last = original.last
-    fork.user("Left.")
-    fork.answer("msg_2", text("A wall."), requestSessionId="s2")
-    original.user("Right.")
-    original.answer("msg_3", text("A door."), requestSessionId="s1")
-    fork.write(tmp_path / "p" / "s2.jsonl")
-    os.utime(tmp_path / "p" / "s2.jsonl", (1, 1))
-    original.write(tmp_path / "p" / "s1.jsonl")
-    first, second = CLAUDE_CODE.find(tmp_path)
-    assert ("s1.jsonl", frozenset()) == (first.path.name, first.copied)
-    assert ("s2.jsonl", frozenset({"msg_1 2026-05-04T10:00:01.000Z"})) == (
-        second.path.name,
-        second.copied,
-    )
-    (conversation,) = CLAUDE_CODE.read(second)
-    copied, own = conversation.requests()
-    assert copied.key in second.copied
-    assert own.key not in second.copied
-    assert ["Go.", [text("Where?")], "Left."] == contents(own)
-    (alone,) = CLAUDE_CODE.find(tmp_path / "p" / "s2.jsonl")
-    assert frozenset() == alone.copied
-
-
 def test_logs_are_found_by_what_they_hold_the_newest_first(tmp_path: Path) -> None:
     for number, name in enumerate(("b.jsonl", "a.jsonl", "deep/er/c.jsonl")):
         log = ClaudeLog(name).note("mode", mode="normal")

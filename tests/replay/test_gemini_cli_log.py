@@ -206,14 +206,6 @@ def test_what_was_rewound_is_not_sent_again(to: str, kept: list[Message], tmp_pa
     assert said == list(last.items)
 
 
-def test_copies_are_left_out(tmp_path: Path) -> None:
-    path = write_document(tmp_path / "session.json", *TALK, answer("g2", 6, prompt=140))
-    (log,) = GEMINI_CLI.find(path)
-    key = requests_of(path)[0].key
-    (conversation,) = GEMINI_CLI.read(log._replace(copied=frozenset([str(key)])))
-    assert [140] == [r.usage and r.usage.prompt for r in conversation.requests()]
-
-
 # Files
 
 

@@ -173,15 +173,6 @@ def test_the_provider_is_told_by_the_models_name(
     assert expected == (read_one(path).host, request.model)
 
 
-def test_what_is_copied_is_not_counted_again(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.traj.json", TASK, answer("a", 2), result("a", 3), answer("b", 5))
-    (log,) = MINI_SWE_AGENT.find(path)
-    (conversation,) = MINI_SWE_AGENT.read(log._replace(copied=frozenset(("r-a",))))
-    (request,) = conversation.requests()
-    assert "r-b" == request.key
-    assert len(request.items) == 3
-
-
 def test_a_trajectory_without_usage_is_a_conversation_of_a_file(tmp_path: Path) -> None:
     said = {key: value for key, value in answer("a", 2).items() if key != "extra"}
     path = write(tmp_path / "t.traj.json", SYSTEM, TASK, said, result("a", 3))

@@ -263,15 +263,6 @@ def test_a_call_without_a_result_is_not_sent(tmp_path: Path) -> None:
     assert [*HEAD, message("user", "Stop.")] == list(requests_of(path)[1].items)
 
 
-def test_what_is_copied_is_not_counted_again(tmp_path: Path) -> None:
-    events = (*TALK[:3], result("a"), said("m", "r2", "Found."))
-    write(tmp_path / "c", *events, agent=[usage("r1", 100), usage("r2", 140)])
-    (log,) = OPENHANDS.find(tmp_path)
-    (conversation,) = OPENHANDS.read(log._replace(copied=frozenset(("act-a",))))
-    (request,) = conversation.requests()
-    assert ("m", 140) == (request.key, (request.usage or Usage()).prompt)
-
-
 def test_what_is_not_understood_is_told(tmp_path: Path) -> None:
     unknown, pause = event("NewEvent", "n"), event("PauseEvent", "p")
     odd = {**action("a", "r1"), "tool_call_id": ["a"]}

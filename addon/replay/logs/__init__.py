@@ -1,7 +1,8 @@
 """The logs that agents keep of their own sessions: which there are, and where they are found."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from addon.replay.logs.claude_code import CLAUDE_CODE
 from addon.replay.logs.codex import CODEX
 from addon.replay.logs.gemini_cli import GEMINI_CLI
-from addon.replay.logs.log import LogFile, LogKind
+from addon.replay.logs.log import AnswerKey, LogFile, LogKind
 from addon.replay.logs.mini_swe_agent import MINI_SWE_AGENT
 from addon.replay.logs.opencode import OPENCODE
 from addon.replay.logs.openhands import OPENHANDS
@@ -82,6 +83,53 @@ def _take_since(logs: Iterator[LogFile], since: datetime | None) -> Iterator[Log
         if since is not None and log.changed < since:
             return
         yield log
+
+
+def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
+    """Return logs that know which of their requests another one of them counts.
+
+    A session that is forked, or resumed in another folder, begins with copies of its parent's
+    answers. Each is counted once, wherever the logs lie: in the log that speaks least for being a
+    copy, and of several such in the one that was written to earliest.
+    """
+    by_agent: defaultdict[str, dict[_Place, LogFile]] = defaultdict(dict)
+    for each in found:
+        by_agent[each.agent].update({(log.path, log.session): log for log in each.logs})
+    copied: dict[_Place, frozenset[str]] = {}
+    for agent, logs in by_agent.items():
+        if len(logs) > 1 and (list_keys := _BY_AGENT[agent].list_keys) is not None:
+            copied |= _find_copied(logs, list_keys)
+    return [
+        each._replace(
+            logs=tuple(
+                log._replace(copied=log.copied | more)
+                if (more := copied.get((log.path, log.session)))
+                else log
+                for log in each.logs
+            )
+        )
+        for each in found
+    ]
+
+
+_Place = tuple[Path, str]
+"""Where a log is: its path, and its session."""
+
+
+def _find_copied(
+    logs: Mapping[_Place, LogFile], list_keys: Callable[[LogFile], Iterator[AnswerKey]]
+) -> dict[_Place, frozenset[str]]:
+    owners: dict[str, tuple[tuple[bool, ...], _Place]] = {}
+    keys: defaultdict[_Place, set[str]] = defaultdict(set)
+    for place, log in sorted(logs.items(), key=lambda item: (item[1].changed, item[0])):
+        for key, rank in list_keys(log):
+            if key not in owners or rank < owners[key][0]:
+                owners[key] = rank, place
+            keys[place].add(key)
+    return {
+        place: frozenset(key for key in own if owners[key][1] != place)
+        for place, own in keys.items()
+    }
 
 
 def merge_newest_first(found: Sequence[FoundLogs]) -> Iterator[LogFile]:

@@ -28,13 +28,12 @@ from typing import NamedTuple
 
 import orjson
 
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import MESSAGES, Usage, find_usage
 
 _AGENT = "claude-code"
 _PATH = "/v1/messages"
 _SUFFIX = ".jsonl"
-_SUBAGENTS = "subagents"
 _CLEARED = "[Old tool result content cleared]"
 """What stands in the place of a result that a `microcompact_boundary` names."""
 
@@ -218,28 +217,15 @@ class _Found(NamedTuple):
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    """Yield the logs at or under a path, the newest first.
-
-    Which requests a file has from another one is looked for among the files of one project.
-    """
-    found = sorted(_list_files(path), key=lambda each: each.changed, reverse=True)
-    projects: dict[str, list[_Found]] = {}
-    for each in found:
-        projects.setdefault(_name_project(each.path), []).append(each)
-    copied: dict[Path, frozenset[str]] = {}
-    for each in found:
-        if not _is_log(each.path):
-            continue
-        others = projects.pop(_name_project(each.path), [])
-        if len(others) > 1:
-            copied |= _find_copied(others)
-        yield LogFile(
-            agent=_AGENT,
-            path=each.path,
-            size=each.size,
-            changed=datetime.fromtimestamp(each.changed, UTC),
-            copied=copied.pop(each.path, frozenset()),
-        )
+    """Yield the logs at or under a path, the newest first."""
+    for each in sorted(_list_files(path), key=lambda each: each.changed, reverse=True):
+        if _is_log(each.path):
+            yield LogFile(
+                agent=_AGENT,
+                path=each.path,
+                size=each.size,
+                changed=datetime.fromtimestamp(each.changed, UTC),
+            )
 
 
 def _list_files(path: Path) -> Iterator[_Found]:
@@ -260,15 +246,6 @@ def _list_files(path: Path) -> Iterator[_Found]:
         yield _Found(name, about.st_size, about.st_mtime)
 
 
-def _name_project(path: Path) -> str:
-    """Return the name of the folder of a project that a file is in."""
-    parts = path.parts
-    if _SUBAGENTS in parts:
-        at = parts.index(_SUBAGENTS)
-        return parts[at - 2] if at >= 2 else ""
-    return path.parent.name
-
-
 def _is_log(path: Path) -> bool:
     """Whether a file begins as a log does. Nothing is parsed: quotes in a text are escaped."""
     try:
@@ -283,40 +260,22 @@ def _is_log(path: Path) -> bool:
     return False
 
 
-def _find_copied(files: Sequence[_Found]) -> dict[Path, frozenset[str]]:
-    """Return the requests that each of these files has from another one.
+def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
+    """Yield the answers of a file: most of its lines are results and snapshots.
 
     A session that is resumed elsewhere or forked, and an agent that begins with its parent's
     conversation, begin with copies of its lines: they have the ids and times of the originals.
-    The original is in the file whose session asked for it, if that is said, and else in the one
-    that was written to earliest.
+    The original is in the file whose session asked for it, if that is said.
     """
-    owners: dict[str, tuple[tuple[bool, bool, float], Path]] = {}
-    keys: dict[Path, set[str]] = {}
-    for each in sorted(files, key=lambda file: file.changed):
-        for entry in _scan_answers(each.path):
-            key = _key(entry)
-            asked_by = entry.get("requestSessionId")
-            is_foreign = "forkedFrom" in entry or asked_by not in (None, entry.get("sessionId"))
-            rank = is_foreign, bool(entry.get("isSidechain")), each.changed
-            if key not in owners or rank < owners[key][0]:
-                owners[key] = rank, each.path
-            keys.setdefault(each.path, set()).add(key)
-    return {
-        path: copied
-        for path, own in keys.items()
-        if (copied := frozenset(key for key in own if owners[key][1] != path))
-    }
-
-
-def _scan_answers(path: Path) -> Iterator[_Object]:
-    """Yield the lines of answers alone: most of a log is results and snapshots."""
     try:
-        with path.open("rb") as file:
+        with log.path.open("rb") as file:
             for line in file:
                 entry = _decode(line) if b'"assistant"' in line else None
                 if entry is not None and entry.get("type") == "assistant":
-                    yield entry
+                    asked_by = entry.get("requestSessionId")
+                    is_foreign = asked_by not in (None, entry.get("sessionId"))
+                    is_foreign |= "forkedFrom" in entry
+                    yield AnswerKey(_key(entry), (is_foreign, bool(entry.get("isSidechain"))))
     except OSError:
         return
 
@@ -959,5 +918,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-CLAUDE_CODE = LogKind(agent=_AGENT, homes=_list_homes, find=_find, read=_read)
+CLAUDE_CODE = LogKind(_AGENT, _list_homes, _find, _read, _list_keys)
 """How Claude Code keeps its logs."""

@@ -16,6 +16,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -26,7 +27,7 @@ from typing import NamedTuple
 import orjson
 import zstandard
 
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import RESPONSES, Usage
 
 _AGENT = "codex"
@@ -121,7 +122,6 @@ def _open(path: Path) -> io.BufferedIOBase:
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     thread = _load(log.path)
-    copied = log.copied | _find_copied(log.path, thread)
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
     host = "api.openai.com" if provider == "openai" else None
     folder = str(thread.meta.get("cwd") or "").replace("\\", "/").rstrip("/")
@@ -131,7 +131,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         project=folder.rpartition("/")[2] or None,
         host="chatgpt.com" if thread.is_of_subscriber else host,
         wire=RESPONSES,
-        requests=partial(_find_requests, thread, copied),
+        requests=partial(_find_requests, thread, _find_copied(log.path, thread)),
         is_side=isinstance(source, dict) or thread.meta.get("thread_source") == "subagent",
         unread=frozenset(thread.unread),
     )
@@ -238,6 +238,17 @@ def _find_copied(path: Path, thread: _Thread) -> frozenset[str]:
         return frozenset()
     requests = _find_requests(_load(parent), frozenset())
     return frozenset(each.key for each in requests if each.key is not None)
+
+
+def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
+    """Yield the answers of an older fork: one whose parent is gone may have siblings."""
+    if b'"forked_from_id"' not in _read_head(log.path):
+        return
+    with suppress(OSError):
+        thread = _load(log.path)
+        for answer in () if thread.inherited else _find_answers(thread.entries):
+            if answer.key is not None:
+                yield AnswerKey(answer.key)
 
 
 # From entries to requests
@@ -453,5 +464,5 @@ def _make_key(kind: str, payload: _Object, first: _Object, total: object) -> str
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-CODEX = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+CODEX = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
 """The logs of OpenAI's codex."""

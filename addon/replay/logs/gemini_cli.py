@@ -104,7 +104,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         project=_find_project(log.path),
         host=None,  # a key, a Google account and Vertex leave the same log
         wire=GEMINI,
-        requests=partial(_find_requests, chat.steps, log.copied),
+        requests=partial(_find_requests, chat.steps),
         path=_PATH,
         is_side=chat.about.get("kind") == "subagent",
         unread=chat.unread,
@@ -216,7 +216,7 @@ def _asks_unseen(before: _Object, after: _Object) -> bool:
     return is_pair and not before.get("toolCalls")
 
 
-def _find_requests(steps: Iterable[_Object], copied: frozenset[str]) -> Iterator[LoggedRequest]:
+def _find_requests(steps: Iterable[_Object]) -> Iterator[LoggedRequest]:
     """Yield the requests of a chat: each answer was one, and so was each further batch of calls."""
     history = _History()
     when = datetime.fromtimestamp(0, UTC)
@@ -232,17 +232,14 @@ def _find_requests(steps: Iterable[_Object], copied: frozenset[str]) -> Iterator
         elif step.get("type") == "gemini":
             usage = _read_usage(step.get("tokens"))
             for number, answer in enumerate(_split(step)):
-                key = f"{step.get('id')}/{number}"
                 model = step.get("model")
-                items = history.send()
-                if key not in copied:
-                    yield LoggedRequest(
-                        items=items,
-                        when=when,
-                        model=model if isinstance(model, str) else None,
-                        usage=None if number else usage,
-                        key=key,
-                    )
+                yield LoggedRequest(
+                    items=history.send(),
+                    when=when,
+                    model=model if isinstance(model, str) else None,
+                    usage=None if number else usage,
+                    key=f"{step.get('id')}/{number}",
+                )
                 history.append(answer)
                 ends = [_read_time(call) for call in _take_objects(answer.get("toolCalls"))]
                 when = max((end for end in ends if end is not None), default=when)
@@ -384,5 +381,5 @@ def _read_time(record: _Object) -> datetime | None:
     return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
 
 
-GEMINI_CLI = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+GEMINI_CLI = LogKind(_AGENT, _find_homes, _find, _read)
 """The logs of Google's gemini-cli."""

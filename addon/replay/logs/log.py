@@ -9,6 +9,7 @@ provider; `session.LogSession` reckons with the rest.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,7 @@ class LogFile(NamedTuple):
 
     began, changed: when its first and its latest entry were written, as cheaply as can be told
         (names, file times).
-    copied: keys of the requests in it that an earlier log has already; they are not counted again.
+    copied: keys of the requests in it that another log counts; `LogKind.read` leaves them out.
     session: names the session where one place, such as a database, has many; else "".
     folder: has nothing in it but this log and others of its kind; None if it may have other files.
     """
@@ -78,19 +79,49 @@ class LogFile(NamedTuple):
     folder: Path | None = None
 
 
+class AnswerKey(NamedTuple):
+    """An answer in a log: the key of its request, and how much speaks for this log's being a copy.
+
+    Of several logs with one key, that with the smallest rank counts the request.
+    """
+
+    key: str
+    rank: tuple[bool, ...] = ()
+
+
 class LogKind(NamedTuple):
     """How one agent keeps its logs.
 
     homes: returns where the agent keeps them, from the home folder and the environment.
     find: yields the logs of this kind at or under a path, the newest first; it tells them by
         their content, and reads no more of each than that takes. A path of another kind has none.
-    read: yields the conversations of a log. Raises OSError, and ValueError with file and line.
+    parse: yields the conversations of a log with all their requests, copies of another log's
+        included. Raises OSError, and ValueError with file and line.
+    list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
+        told; None where a log has no copies, or `find` knows them. Whatever cannot be read is left
+        out.
     """
 
     agent: str
     homes: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
     find: Callable[[Path], Iterator[LogFile]]
-    read: Callable[[LogFile], Iterator[LoggedConversation]]
+    parse: Callable[[LogFile], Iterator[LoggedConversation]]
+    list_keys: Callable[[LogFile], Iterator[AnswerKey]] | None = None
+
+    def read(self, log: LogFile) -> Iterator[LoggedConversation]:
+        """Yield the conversations of a log, without the requests that another log counts.
+
+        Raises OSError, and ValueError with file and line.
+        """
+        for conversation in self.parse(log):
+            requests = partial(_leave_out, log.copied, conversation.requests)
+            yield conversation._replace(requests=requests) if log.copied else conversation
+
+
+def _leave_out(
+    copied: frozenset[str], requests: Callable[[], Iterator[LoggedRequest]]
+) -> Iterator[LoggedRequest]:
+    return (each for each in requests() if each.key not in copied)
 
 
 class LogChoice(NamedTuple):

@@ -120,15 +120,14 @@ def _find_requests(
         given = message if _is_response(message) else take_object(extra.get("response"))
         written = read_time(extra.get("timestamp")) or read_time(message.get("timestamp"))
         usage = find_usage({"usage": given.get("usage")})
-        key = take_text(given.get("id")) or None
-        if usage is not None and (key is None or key not in log.copied):
+        if usage is not None:
             began = when or written or read_time(given.get("created")) or log.changed
             yield LoggedRequest(
                 items=tuple(items),
                 when=began,
                 model=model or take_text(given.get("model")) or None,
                 usage=usage,
-                key=key,
+                key=take_text(given.get("id")) or None,
             )
         when = written or when
         if _is_response(message):

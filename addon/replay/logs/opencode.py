@@ -352,7 +352,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             project=last_name(about.get("directory")),
             host=provider.host,
             wire=provider.wire,
-            requests=partial(_find_requests, session.messages, provider, log.copied),
+            requests=partial(_find_requests, session.messages, provider),
             path=PATHS[provider.wire],
             is_side=bool(about.get("parentID")),
             unread=session.unread,
@@ -365,7 +365,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             project=last_name(about.get("directory")),
             host=provider.host,
             wire=provider.wire,
-            requests=partial(_find_summary, message, log.copied),
+            requests=partial(_find_summary, message),
             path=PATHS[provider.wire],
             is_side=True,
         )
@@ -386,16 +386,12 @@ def _count_requests(message: _Message) -> int:
     return steps or int(_read_usage(message.info) is not None)
 
 
-def _find_summary(message: _Message, copied: frozenset[str]) -> Iterator[LoggedRequest]:
+def _find_summary(message: _Message) -> Iterator[LoggedRequest]:
     for step in range(_count_requests(message)):
-        request = _make_request(message, step, (), message.created)
-        if request.key not in copied:
-            yield request
+        yield _make_request(message, step, (), message.created)
 
 
-def _find_requests(
-    messages: Sequence[_Message], provider: Provider, copied: frozenset[str]
-) -> Iterator[LoggedRequest]:
+def _find_requests(messages: Sequence[_Message], provider: Provider) -> Iterator[LoggedRequest]:
     """Yield the requests of a session to a provider, each with what was sent."""
     before: list[_Message] = []
     shown: list[_Message] = []
@@ -413,9 +409,7 @@ def _find_requests(
             own = message._replace(parts=[part for each in steps[:step] for part in each])
             when = max([message.created, *map(_find_end, own.parts)])
             items = history.write(shown, own, when, message.info)
-            request = _make_request(message, step, items, when)
-            if request.key not in copied:
-                yield request
+            yield _make_request(message, step, items, when)
         before.append(message)
         shown.append(message)
 
@@ -659,5 +653,5 @@ def _clean(call: Entry) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", take_text(call.get("callID")))
 
 
-OPENCODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+OPENCODE = LogKind(_AGENT, _find_homes, _find, _read)
 """The logs of opencode."""

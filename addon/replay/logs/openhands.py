@@ -195,14 +195,13 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
         elif told and event.get("source") == "agent" and not (told == answer and _is_action(view)):
             answer = told
             reported = metrics.take(told)
-            key = take_text(event.get("id"))
-            if reported and key not in log.copied:
+            if reported:
                 yield LoggedRequest(
                     items=_write_messages(view, known, write),
                     when=when or _read_local_time(event) or log.changed,
                     model=find_model(take_text(reported.get("model"))),
                     usage=_read_usage(reported),
-                    key=key,
+                    key=take_text(event.get("id")),
                 )
         if event.get("kind") in _CONVERT:
             when = _read_local_time(event) or when
@@ -229,14 +228,13 @@ def _find_condensations(
             continue
         told = take_text(event.get("llm_response_id"))
         reported = metrics.take(told, is_condensation=True)
-        key = take_text(event.get("id"))
-        if reported and key not in log.copied:
+        if reported:
             yield LoggedRequest(
                 items=(),
                 when=_read_local_time(event) or log.changed,
                 model=find_model(take_text(reported.get("model"))),
                 usage=_read_usage(reported),
-                key=key,
+                key=take_text(event.get("id")),
             )
 
 

@@ -25,7 +25,7 @@ from addon.replay.logs.entries import (
     take_objects,
     take_text,
 )
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.replay.logs.turns import (
     PATHS,
     PROVIDERS,
@@ -103,20 +103,54 @@ def _walk(folder: Path) -> list[Path]:
     ]
 
 
-def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    """Yield a conversation for each provider that a session speaks to."""
+def _load(path: Path) -> tuple[list[Entry], set[str]]:
+    """Return the entries of a log, and what of it is broken. Raises OSError."""
     entries: list[Entry] = []
     unread = set[str]()
-    with log.path.open("rb") as file:
+    with path.open("rb") as file:
         for line in file:
             try:
                 entries.append(decode(line))
             except ValueError:
                 if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
                     unread.add(BROKEN)
-    about = next((entry for entry in entries if entry.get("type") == "session"), {})
     if not any("id" in entry for entry in entries if entry.get("type") == "message"):
         entries = [*_number(entries)]
+    return entries, unread
+
+
+def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
+    """Yield the answers of a session.
+
+    One that was forked begins with copies of another's entries: they are older than itself.
+    """
+    try:
+        entries, _ = _load(log.path)
+    except OSError:
+        return
+    about = _find_about(entries)
+    forked = about.get("parentSession") or about.get("branchedFrom")
+    began = read_time(about.get("timestamp")) if forked else None
+    for entry in entries:
+        if "id" in entry and _take_answer(entry) is not None:
+            written = read_time(entry.get("timestamp"))
+            is_copy = began is not None and written is not None and written < began
+            yield AnswerKey(_write_key(entry), (is_copy,))
+
+
+def _write_key(entry: Entry) -> str:
+    """Return what an entry and its copies in forks have in common, and no others."""
+    return f"{entry['id']} {entry.get('timestamp')}"
+
+
+def _find_about(entries: Sequence[Entry]) -> Entry:
+    return next((entry for entry in entries if entry.get("type") == "session"), {})
+
+
+def _read(log: LogFile) -> Iterator[LoggedConversation]:
+    """Yield a conversation for each provider that a session speaks to."""
+    entries, unread = _load(log.path)
+    about = _find_about(entries)
     kinds = {str(entry.get("type")) for entry in entries}
     unread |= kinds - _IN_PROMPT - _NOT_SENT
     names = [
@@ -130,7 +164,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             project=last_name(about.get("cwd")),
             host=provider.host,
             wire=provider.wire,
-            requests=partial(_find_requests, entries, about, provider),
+            requests=partial(_find_requests, entries, provider),
             path=PATHS[provider.wire],
             unread=frozenset(unread),
         )
@@ -162,15 +196,8 @@ def _find_provider(message: Entry) -> Provider:
     return Provider(_HOSTS.get(name), (wire or CHAT) if api else known.wire)
 
 
-def _find_requests(
-    entries: Sequence[Entry], about: Entry, provider: Provider
-) -> Iterator[LoggedRequest]:
-    """Yield a request for each answer of a provider, with what stands before it on its branch.
-
-    A session that was forked begins with copies of another's entries: they are older than itself.
-    """
-    forked = about.get("parentSession") or about.get("branchedFrom")
-    began = read_time(about.get("timestamp")) if forked else None
+def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer of a provider, with what stands before it on its branch."""
     known = {entry.get("id"): entry for entry in entries if "id" in entry}
     turns: dict[object, Sequence[Turn]] = {}
     writer = TurnWriter(provider.wire)
@@ -181,9 +208,7 @@ def _find_requests(
         if entry.get("parentId") != (path[-1].get("id") if path else None):
             path = _follow(entry, known)
         message = _take_answer(entry)
-        written = read_time(entry.get("timestamp"))
-        is_copy = began is not None and written is not None and written < began
-        if message is not None and not is_copy and _find_provider(message) == provider:
+        if message is not None and _find_provider(message) == provider:
             model = message.get("model")
             sent = _compact(path)
             # pi notes of an answer when it began to come, or when it asked
@@ -193,7 +218,7 @@ def _find_requests(
                 when=when or datetime.fromtimestamp(0, UTC),
                 model=model if isinstance(model, str) else None,
                 usage=_read_usage(message),
-                key=f"{entry['id']} {entry.get('timestamp')}",
+                key=_write_key(entry),
             )
         path.append(entry)
 
@@ -363,5 +388,5 @@ def _read_usage(message: Entry) -> Usage | None:
     )
 
 
-PI = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+PI = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
 """The logs of pi."""

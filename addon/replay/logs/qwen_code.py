@@ -9,6 +9,7 @@ request for a summary, and not the reminders that it puts before what the user s
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from addon.replay.logs.entries import (
     take_objects,
     take_text,
 )
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.replay.logs.turns import PATHS, Call, Media, Result, Text, Thought, Turn, TurnWriter
 from masking.wire import CHAT, Usage
 
@@ -88,19 +89,33 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             project=project,
             host=None,  # it is in the settings
             wire=CHAT,
-            requests=partial(_find_requests, records, log.copied),
+            requests=partial(_find_requests, records),
             path=PATHS[CHAT],
             is_side=bool(agent) or any(record.get("isSidechain") for record in records),
             unread=frozenset(unread),
         )
 
 
-def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator[LoggedRequest]:
-    """Yield a request for each answer, with what was said on its branch before.
+def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
+    """Yield the answers of a session; one that was branched off begins with another's records."""
+    with suppress(OSError), log.path.open("rb") as file:
+        for line in file:
+            try:
+                record = decode(line) if b'"assistant"' in line else {}
+            except ValueError:
+                continue
+            if record.get("type") == "assistant" and (key := _write_key(record)) is not None:
+                yield AnswerKey(key, ("forkedFrom" in record,))
 
-    A session that was branched off begins with copies of another's records; they are no requests
-    of its own.
-    """
+
+def _write_key(record: Entry) -> str | None:
+    """Return what a record and its copies have in common, and no others; None without an id."""
+    original = take_object(record.get("forkedFrom")).get("messageUuid")
+    return take_text(original) or take_text(record.get("uuid")) or None
+
+
+def _find_requests(records: Sequence[Entry]) -> Iterator[LoggedRequest]:
+    """Yield a request for each answer, with what was said on its branch before."""
     known = {record.get("uuid"): record for record in records}
     turns: list[Turn] = []
     writer = TurnWriter(CHAT)
@@ -112,16 +127,14 @@ def _find_requests(records: Sequence[Entry], copied: frozenset[str]) -> Iterator
             turns = [*_rebuild(record, known, made)]
         last = record.get("uuid")
         if record.get("type") == "assistant":
-            usage, key = _read_usage(record), take_text(last) or None
-            if "forkedFrom" not in record and key not in copied:
-                model = record.get("model")
-                yield LoggedRequest(
-                    items=writer.write(turns),
-                    when=when,
-                    model=model if isinstance(model, str) else None,
-                    usage=usage,
-                    key=key,
-                )
+            model = record.get("model")
+            yield LoggedRequest(
+                items=writer.write(turns),
+                when=when,
+                model=model if isinstance(model, str) else None,
+                usage=_read_usage(record),
+                key=_write_key(record),
+            )
         elif record.get("type") in ("user", "tool_result"):
             when = read_time(record.get("timestamp")) or when
         _append(turns, record, made)
@@ -219,5 +232,5 @@ def _read_usage(record: Entry) -> Usage | None:
     )
 
 
-QWEN_CODE = LogKind(agent=_AGENT, homes=_find_homes, find=_find, read=_read)
+QWEN_CODE = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
 """The logs of qwen-code."""
