@@ -176,6 +176,11 @@ class Request:
         find_binding = self.wire.on_history_edit
         return None if find_binding is None else find_binding(self.envelope, self.model)
 
+    def name_model(self, model: str | None) -> None:
+        """Take the request to be for this model, whichever it names."""
+        self.model = model
+        self.__dict__.pop("binding", None)
+
     def read_list(self) -> Listed:
         """Return the list, as far as it is known. Raises WireError if it is missing or no list."""
         if self._listed is not None:

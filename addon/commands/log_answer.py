@@ -42,6 +42,7 @@ _PROGRAMS: Mapping[str, str] = {
 _COST_ONLY: Mapping[CostOnly, str] = {
     "differs": f"over {MOST_DIFFERENCE:.0%} off what the provider counted",
     "shortened": "shortened on the way, as behind obsmask",
+    "unnamed": "without a known model, which decides what may be masked (--model NAME)",
 }
 
 _ACCOUNTS: Mapping[Account, str] = {
@@ -90,6 +91,8 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
     verb = "cost" if currency.is_dollars else "was worth"
     text = f"input {verb} {currency.render(before)} {currency.basis if currency.is_dollars else ''}"
     text = text.rstrip()
+    if not money.is_saving_known:
+        return f"{text}; what masking would have saved isn't known."
     if not before or not saved:
         return f"{text}; masking would have saved nothing."
     part = f"({abs(saved) / before:.0%}{render_error(width / before, '{:.0f}')})"
@@ -156,7 +159,9 @@ def print_answer(
         console.print(_render_groups(answer))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
-    if answer.total.requests and (answer.total.saved < 0 or answer.find_best_agent() is None):
+    money = answer.total
+    is_none_saved = money.saved < 0 or answer.find_best_agent() is None
+    if money.requests and money.is_saving_known and is_none_saved:
         print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
@@ -230,12 +235,13 @@ def _render_cells(group: Group) -> tuple[str, ...]:
     before, saved, width = _amounts(money)
     currency = Currency(is_dollars=money.is_priced)
     unit = "" if money.is_priced else " tokens"
+    is_known = money.is_saving_known
     return (
         f"{group.sessions:,}",
         f"{money.requests:,}",
         f"{currency.render_bare(before)}{unit}",
-        f"{currency.render_bare(before - saved)}{unit}",
-        _render_saved(before, saved, width),
+        f"{currency.render_bare(before - saved)}{unit}" if is_known else "not known",
+        _render_saved(before, saved, width) if is_known else "",
     )
 
 
@@ -275,6 +281,11 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
         ]
         count = pluralize(sum(each.sessions for each in groups.values()), "session")
         yield f"{count} ({amount}) counted for the cost alone: {', '.join(reasons)}."
+    if answer.uncounted:
+        yield (
+            f"{pluralize(answer.uncounted, 'session')} without a provider's counts: these amounts "
+            "are estimated from the texts."
+        )
     if account is None and answer.accounts:
         old, new = (answer.accounts.get(kind, Group()).money for kind in ("old", "new"))
         gain = _amounts(old)[1] - _amounts(new)[1]
@@ -303,7 +314,9 @@ def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     amount = currency.render(abs(saved))
     title = f"You would have {'saved' if saved > 0 else 'paid'} {amount}"
     title += f", {part}" if saved > 0 else " more"
-    if not saved or is_about_nothing(saved, width):
+    if not money.is_saving_known:
+        title = "What you would have saved isn't known"
+    elif not saved or is_about_nothing(saved, width):
         title = "You would have saved about nothing"
     sessions = pluralize(answer.sessions, "session")
     return LogSection(
@@ -357,6 +370,7 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
         **({"arrival": asdict(arrival)} if (arrival := answer.summarize_arrival()) else {}),
         "borrowed_prices": dict(answer.borrowed),
+        "uncounted_sessions": answer.uncounted,
         "unread": dict(answer.unread),
     }
 

@@ -350,7 +350,7 @@ def _read_prices(text: str) -> CachePricing:
 
 
 _REPLAY = (
-    click.option("--model", metavar="NAME", help="Price all requests at this model's prices."),
+    click.option("--model", metavar="NAME", help="Take all requests to be for this model."),
     click.option(
         "--prices",
         type=_read_prices,

@@ -51,7 +51,7 @@ from addon.records.words import DOLLARS, Currency, render_saved_percent
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
-from addon.replay.logs.session import Account, LogSession
+from addon.replay.logs.session import Account, CostOnly, LogSession, depends_on_account
 from addon.replay.numbers import describe_arrival
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
@@ -72,6 +72,7 @@ from addon.replay.totals import (
     summarize,
 )
 from masking.errors import printable
+from masking.wire import is_binding_assumed
 
 
 @click.command("replay", cls=PolicyCommand)
@@ -331,7 +332,10 @@ def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -
         facts.add(compared)
     names = name_conversations(session.name, found)
     accounts: dict[Account, Totals] = {}
-    if log is not None and wanted.account is None and log.depends_on_account:
+    depends = log is not None and (
+        depends_on_account(settings.model) if settings.model else log.depends_on_account
+    )
+    if log is not None and wanted.account is None and depends:
         accounts["new"] = facts.add_up()
         log.account = "old"
         older = _Facts(settings)
@@ -355,6 +359,7 @@ class _Facts:
         self._models: dict[str | None, ConversationSums] = {}
         self._began: datetime | None = None
         self._turns = 0
+        self._is_unnamed = False
 
     def add(self, compared: ComparedRequest) -> None:
         chosen = compared.chosen
@@ -363,6 +368,7 @@ class _Facts:
         self._models[chosen.model].add(compared)
         self._began = self._began or chosen.when
         self._turns = max(self._turns, chosen.sizes.tool_turns)
+        self._is_unnamed |= "bound" in chosen.reasons and is_binding_assumed(chosen.model)
 
     def add_up(self) -> Totals:
         return sum((each.totals for each in self._models.values()), start=Totals())
@@ -371,6 +377,7 @@ class _Facts:
         self, name: str, log: LogSession | None, accounts: Mapping[Account, Totals]
     ) -> LoggedSession:
         about = None if log is None else log.conversation
+        unnamed: CostOnly | None = "unnamed" if self._is_unnamed else None
         return LoggedSession(
             agent=RECORDING if about is None else about.agent,
             name=name,
@@ -379,7 +386,8 @@ class _Facts:
             turns=self._turns,
             is_side=about is not None and about.is_side,
             models={model: each.totals for model, each in self._models.items()},
-            cost_only=None if log is None else log.cost_only,
+            cost_only=None if log is None else log.cost_only or unnamed,
+            is_counted=log is None or log.difference is not None,
             difference=None if log is None else log.difference,
             accounts=accounts,
             unread=frozenset() if about is None else about.unread,

@@ -109,7 +109,8 @@ class Ruled(NamedTuple):
 class ReplaySettings:
     """How sessions are replayed.
 
-    model: replaces the recorded models and hosts; what the cache held is then simulated.
+    model: replaces the recorded models and hosts: its prices hold, and what it lets be masked. What
+        the cache held is then simulated.
     ttl: the seconds after which a simulated cache forgets an unused prompt; None for never.
     slides: the boundary moves at every turn, whatever the prices.
     remembers: what was sent masked or shortened is remembered, as in mitmdump.
@@ -147,12 +148,11 @@ class ReplaySettings:
 
     def find_pricing(self, recorded: RecordedRequest, conversation: Conversation) -> Pricing:
         """Return the prices by which a request is billed."""
-        model, host = self.model or conversation.model, None if self.model else recorded.host
         marks = conversation.marks
         pricing = find_pricing(
             self.price_settings,
-            host,
-            model,
+            None if self.model else recorded.host,
+            conversation.model,
             is_marked=marks.are_there,
             lifetime=marks.last_lifetime,
         )
@@ -160,7 +160,7 @@ class ReplaySettings:
 
     def seed(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:
         """Return bytes that differ for requests of different hosts, models and accounts."""
-        return digest_of([recorded.host, self.model or conversation.model, recorded.account])
+        return digest_of([recorded.host, conversation.model, recorded.account])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +214,15 @@ class _Replayer:
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
         client = recorded.read(self._cache)
-        settings = self._settings.choose(recorded, client)
+        recorded_model, model = client.model, self._settings.model
+        settings = self._settings.choose(recorded, client)  # a rule is for the recorded model
+        if model is not None:
+            client.request.name_model(model)
         pricing = settings.find_pricing(recorded, client)
         arrived, known = self._shorten(client, settings)
         conversation = arrived.conversation
+        if model is not None:
+            conversation.request.name_model(model)
         prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)
 
         # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
@@ -235,7 +240,7 @@ class _Replayer:
 
         # Bill. What was recorded is the prompt before masking. What the provider reported of it
         # holds for the recorded model alone.
-        is_recorded_model = settings.model in (None, conversation.model)
+        is_recorded_model = model in (None, recorded_model)
         prompt = read_prompt(outcome, self._counter)
         sent = Sent(
             seed=settings.seed(recorded, conversation),
@@ -249,7 +254,7 @@ class _Replayer:
         entry = self._ledger.enter(sent, pricing)
         answer = recorded.usage.completion if recorded.usage else None
         return ReplayedRequest(
-            model=settings.model or conversation.model,
+            model=conversation.model,
             pricing=pricing,
             sizes=measure(outcome, recorded.body, prompt),
             reasons=tuple(decision.reason for decision in outcome.decisions),

@@ -225,6 +225,9 @@ class _Indexer:
 
     def add(self, recorded: RecordedRequest, conversation: Conversation) -> None:
         """Add the next request of the session."""
+        strategies = self._settings.choose(recorded, conversation).strategies
+        if self._settings.model is not None:
+            conversation.request.name_model(self._settings.model)
         seed = self._settings.seed(recorded, conversation)
         prefixes = chain(seed, digest_elements(conversation))
         continued = self._latest.find(prefixes)
@@ -250,7 +253,6 @@ class _Indexer:
         segment = self.segments[found]
         self.order.append(RequestPlace(found, len(segment.sent)))
         segment.conversation = conversation
-        strategies = self._settings.choose(recorded, conversation).strategies
         if strategies.shortens and strategies.arrival.enabled:
             segment.arrival = strategies.arrival
             segment.long_results = self._decide(conversation, strategies.arrival)

@@ -26,6 +26,7 @@ from masking.wire.parts import (
     find_claude_binding,
     find_messages_binding,
     find_responses_binding,
+    is_binding_assumed,
     is_marked,
 )
 from masking.wire.responses import HELD_BY_RESPONSE, RESPONSES
@@ -71,6 +72,7 @@ __all__ = [
     "find_responses_binding",
     "find_usage",
     "follow",
+    "is_binding_assumed",
     "is_marked",
     "is_plausible",
     "read_cleared",

@@ -229,6 +229,13 @@ def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
     return None if model is None or _OTHER_MAKERS.search(model) else "refuses"
 
 
+def is_binding_assumed(model: str | None) -> bool:
+    """Whether a model that is said to bind its reasoning is so because its name tells nothing."""
+    if model is not None and _CLAUDE.search(model):
+        return _VERSION.search(model) is None
+    return model is None or not _OPENAI.search(model)
+
+
 def find_responses_binding(model: str | None, *, is_encrypted: bool) -> OnHistoryEdit | None:
     """Return the same for a model at an API of OpenAI's format, where a name may be an alias.
 

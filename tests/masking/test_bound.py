@@ -18,6 +18,7 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import BoundReasoning, MaskPolicy
+from masking.wire import is_binding_assumed
 from masking.wire.messages import MESSAGES
 from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import OLD, TEMPLATE
@@ -315,3 +316,17 @@ def test_no_request_through_the_proxy_is_refused(given_steps: list[Step]) -> Non
     for step in given_steps:
         session.take(step)
     assert all(step.way == "direct" for step in session.refused)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (None, True),
+        ("sonnet", True),
+        ("claude-opus-5-5", False),
+        ("gpt-5.6", False),
+        ("codex-auto-review", True),
+    ],
+)
+def test_a_name_that_tells_nothing_is_known_as_such(model: str | None, expected: bool) -> None:
+    assert expected == is_binding_assumed(model)

@@ -23,6 +23,7 @@ class LoggedSession(NamedTuple):
     models: the totals of each model's requests.
     cost_only: why nothing is said of the saving; the totals then have it all the same.
     difference: by how much what was rebuilt differs from what was reported, as a part of that.
+    is_counted: whether a provider counted any of its requests; else all amounts are estimates.
     accounts: the totals under each kind of account, where what may be masked depends on that.
     unread: kinds of entries that were not understood.
     """
@@ -36,6 +37,7 @@ class LoggedSession(NamedTuple):
     models: Mapping[str | None, Totals]
     cost_only: CostOnly | None = None
     difference: float | None = None
+    is_counted: bool = True
     accounts: Mapping[Account, Totals] = {}
     unread: frozenset[str] = frozenset()
 
@@ -52,6 +54,7 @@ class Money:
         much.
     unpriced_requests, unpriced_answers: how many requests these are, and how many answers have no
         price.
+    unknown_requests: how many requests `saved` says nothing of.
     """
 
     requests: int = 0
@@ -68,6 +71,7 @@ class Money:
     unpriced_arrival_margin: Margin = NO_MARGIN
     unpriced_requests: int = 0
     unpriced_answers: int = 0
+    unknown_requests: int = 0
 
     def __add__(self, other: "Money") -> "Money":
         """Return both together."""
@@ -86,12 +90,18 @@ class Money:
             unpriced_arrival_margin=self.unpriced_arrival_margin + other.unpriced_arrival_margin,
             unpriced_requests=self.unpriced_requests + other.unpriced_requests,
             unpriced_answers=self.unpriced_answers + other.unpriced_answers,
+            unknown_requests=self.unknown_requests + other.unknown_requests,
         )
 
     @property
     def is_priced(self) -> bool:
         """Whether there is an amount in dollars, or nothing at all."""
         return self.unpriced_requests < self.requests or not self.requests
+
+    @property
+    def is_saving_known(self) -> bool:
+        """Whether there is a saving to speak of, be it none."""
+        return self.unknown_requests < self.requests or not self.requests
 
     @property
     def after(self) -> float:
@@ -107,6 +117,7 @@ def measure_money(totals: Totals, *, is_saving_known: bool = True) -> Money:
         requests=totals.requests,
         answers=totals.answer_dollars,
         unpriced_answers=totals.requests - totals.priced_answers,
+        unknown_requests=0 if is_saving_known else totals.requests,
     )
     if before.dollars is None or after.dollars is None:
         return replace(
@@ -159,6 +170,7 @@ class LogAnswer:
     hidden: sums over the sessions that count for both, such as masked results and re-reads.
     accounts: what would have been saved by each kind of account, of the sessions in which that
         matters.
+    uncounted: how many sessions no provider counted.
     unread: in how many sessions entries of a kind were not understood.
     borrowed: requests whose prices in dollars are somebody else's, by whose they are.
     """
@@ -170,6 +182,7 @@ class LogAnswer:
     cost_only: dict[CostOnly, Group] = field(default_factory=dict)
     accounts: dict[Account, Group] = field(default_factory=dict)
     hidden: Totals = field(default_factory=Totals)
+    uncounted: int = 0
     unread: Counter[str] = field(default_factory=Counter)
     borrowed: Counter[str] = field(default_factory=Counter)
     first: datetime | None = None
@@ -190,6 +203,7 @@ class LogAnswer:
             if is_known:
                 self.hidden += totals
         self.sessions += 1
+        self.uncounted += not session.is_counted
         self.total += whole
         length = sum(session.turns > each for each in LENGTHS)
         self.by_length.setdefault(length, Group()).add(whole)

@@ -36,9 +36,11 @@ from masking.wire import HeadSize, Marks, Usage, find_claude_binding
 Account = Literal["old", "new"]
 """Whether an account takes changed texts before reasoning that newer accounts refuse."""
 
-CostOnly = Literal["differs", "shortened"]
+CostOnly = Literal["differs", "shortened", "unnamed"]
 """Why nothing is said of what masking would have saved in a session.
 
+unnamed: the log names no model of which it is known whether it binds its reasoning, and that kept
+    results from being masked.
 differs: what the log holds and what the provider counted differ too much.
 shortened: the provider counted less at a request than at the one before, though the log grew.
 """
@@ -270,7 +272,7 @@ class LogSession:
     @property
     def depends_on_account(self) -> bool:
         """Whether what may be masked depends on the account."""
-        return any(_depends_on_account(step.request.model) for step in self._steps)
+        return any(depends_on_account(step.request.model) for step in self._steps)
 
     # As requests
 
@@ -324,19 +326,28 @@ class LogSession:
             document = {str(key): document}
         listed = path, items, [*elements]
         request = _Rebuilt(document, wire, self.conversation.path, b"", head, history, listed)
-        request.model, request.marks = model, marks
-        if _depends_on_account(model):
-            request.binding = None if self.account == "old" else "refuses"
+        request.marks, request.account = marks, self.account
+        request.name_model(model)
         return index_request(request)
 
 
-def _depends_on_account(model: str | None) -> bool:
+def depends_on_account(model: str | None) -> bool:
     """Whether a model refuses changed texts before its reasoning on some accounts alone."""
     return find_claude_binding(model) == "may_refuse"
 
 
 class _Rebuilt(Request):
-    """A request without a body: what is replaced in it is decided and billed, and not written."""
+    """A request without a body: what is replaced in it is decided and billed, and not written.
+
+    account: whose it is, as in `LogSession`.
+    """
+
+    account: Account | None = None
+
+    def name_model(self, model: str | None) -> None:
+        super().name_model(model)
+        if depends_on_account(model):
+            self.binding = None if self.account == "old" else "refuses"
 
     def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
         return self.body
@@ -363,7 +374,8 @@ class _Rebuilt(Request):
             document = {str(key): document}
         history, listed = shortened_history(self.history), (path, items, parsed)
         request = _Rebuilt(document, self.wire, self.path, b"", self.head, history, listed)
-        request.model, request.marks, request.binding = self.model, self.marks, self.binding
+        request.marks, request.account = self.marks, self.account
+        request.name_model(self.model)
         return request
 
 
