@@ -310,6 +310,26 @@ def test_a_copy_of_a_request_is_told_by_its_key(parent_is_there: bool, tmp_path:
     assert payloads(*SECOND, user("And now?")) == list(requests[-1].items)
 
 
+def total_count(prompt: int, cached: int = 0) -> Line:
+    return event("token_count", info={"total_token_usage": counts(prompt, cached, prompt // 10)})
+
+
+def test_sums_alone_are_used_by_their_difference(tmp_path: Path) -> None:
+    nothing = event("token_count", info=None)
+    lines = (
+        *(*FIRST[:5], total_count(1000), total_count(1000), *FIRST[5:]),
+        *(thought(2), said("Found."), nothing, total_count(3000, 900), nothing),
+        *(user("Go on."), said("Well."), total_count(3000, 900), total_count(4500, 1900)),
+        *(user("And?"), said("Anew."), total_count(700)),
+    )
+    requests = requests_of(write(tmp_path / "rollout-1.jsonl", meta(), model(), *lines))
+    assert [(1000, 0, 100), (2000, 900, 200), (1500, 1000, 150), (700, 0, 70)] == [
+        (usage.prompt, usage.cached, usage.completion)
+        for request in requests
+        if (usage := request.usage) is not None
+    ]
+
+
 # Files
 
 

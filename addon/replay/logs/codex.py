@@ -320,11 +320,11 @@ def _find_answers(entries: Sequence[_Entry]) -> Iterator[_Answer]:
                 history.append(payload)
                 sent = when
         elif kind in ("token_count", "token_usage_record"):
-            usage, total = _read_usage(kind, payload)
+            usage, total = _read_usage(kind, payload, counted)
             is_repeated = kind == "token_count" and (
                 usage == recorded or (total is not None and total == counted)
             )
-            counted = total if kind == "token_count" else counted
+            counted = total if kind == "token_count" and total is not None else counted
             recorded = usage if kind == "token_usage_record" else recorded
             if usage is None or is_repeated:
                 continue
@@ -427,17 +427,31 @@ def _is_of_user(item: _Object) -> bool:
     return not all(text.lstrip().startswith(_CONTEXT) for text in texts if text)
 
 
-def _read_usage(kind: str, payload: _Object) -> tuple[Usage | None, object]:
+def _read_usage(kind: str, payload: _Object, before: object) -> tuple[Usage | None, object]:
     """Return the usage that an entry tells, and what all requests so far have used by its account.
 
-    None if it tells none, or only an estimate, as behind a compaction.
+    None if it tells none, or only an estimate, as behind a compaction. Some versions tell the sum
+    alone: then it is by how much that grew since `before`, or all of it where it began anew.
     """
     if kind == "token_usage_record":
         return _as_usage(payload.get("usage")), payload.get("thread_token_usage")
     info = payload.get("info")
     if not isinstance(info, dict):
         return None, None
-    return _as_usage(info.get("last_token_usage")), info.get("total_token_usage")
+    last, total = info.get("last_token_usage"), info.get("total_token_usage")
+    if last is None and isinstance(total, dict):
+        last = _subtract(total, before if isinstance(before, dict) else {})
+    return _as_usage(last), total
+
+
+def _subtract(total: _Object, before: _Object) -> _Object:
+    def grow(name: str, count: object) -> object:
+        was = before.get(name)
+        return count - was if type(count) is int and type(was) is int else count
+
+    grown = {name: grow(name, count) for name, count in total.items()}
+    began_anew = any(type(count) is int and count < 0 for count in grown.values())
+    return total if began_anew else grown
 
 
 def _as_usage(counts: object) -> Usage | None:
