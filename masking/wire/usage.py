@@ -5,6 +5,7 @@ How providers differ is data. What a provider does not say stays None.
 
 import binascii
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -106,9 +107,13 @@ _REASONING: tuple[_Sum, ...] = (
   (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html)
 - Ollama: `prompt_eval_count`, `eval_count`; nothing of its cache
   (github.com/ollama/ollama/blob/main/docs/api.md)
-- Gemini: `promptTokenCount` with the cached ones, `candidatesTokenCount` without the thoughts
+- Gemini: `promptTokenCount` with the cached ones and without `toolUsePromptTokenCount`,
+  `candidatesTokenCount` without the thoughts
   (ai.google.dev/api/generate-content#UsageMetadata)
 """
+
+_TOTALS: tuple[_Path, ...] = (("total_tokens",), ("totalTokenCount",), ("totalTokens",))
+_TOOL_PROMPT: _Path = ("toolUsePromptTokenCount",)
 
 _SPELLINGS = {
     "prompt": _PROMPT,
@@ -171,9 +176,43 @@ class Usage:
         return Usage(**merged | {"prompt": max(prompts, default=None)})
 
     def without_slips(self) -> "Usage":
-        """Return it without the counts that are a provider's mistake: those count as not told."""
+        """Return it without the counts that are a provider's mistake: those count as not told.
+
+        No more can be read from a cache than the prompt has, nor be written than is left of it.
+        """
         counts = {name: getattr(self, name) for name in _SPELLINGS}
-        return Usage(**{name: each for name, each in counts.items() if is_plausible(each)})
+        told = {name: each for name, each in counts.items() if is_plausible(each)}
+        if (left := told.get("prompt")) is not None:
+            for name in ("cached", "written"):
+                if told.get(name, 0) > left:
+                    del told[name]
+                left -= told.get(name, 0)
+        if told.get("written_long", 0) > told.get("written", 0):
+            told.pop("written_long")
+        return Usage(**told)
+
+    def settle(self, total: int | None, tool_prompt: int = 0) -> "Usage":
+        """Return it with what stands outside of its counts, as the `total` of all tokens proves.
+
+        Some providers count reasoning outside of `completion` (xAI; Gemini's path for OpenAI's
+        format, which does not even name it), what a cache has outside of `prompt`, or what their
+        own tools add to a prompt (`tool_prompt`); others count it within. Without a total,
+        `tool_prompt` stands outside.
+        """
+        prompt, completion = self.prompt, self.completion
+        if not prompt:  # a total alone may be an estimate
+            return self
+        left = tool_prompt if total is None else total - prompt - (completion or 0)
+        if left >= tool_prompt:
+            prompt, left = prompt + tool_prompt, left - tool_prompt
+        if left > 0 and completion is not None:
+            cached, written = self.cached or 0, self.written or 0
+            is_of_cache = left in (cached, written, cached + written)
+            if left == self.reasoning or not (self.reasoning or is_of_cache):
+                completion += left
+            elif is_of_cache:
+                prompt += left
+        return dataclasses.replace(self, prompt=prompt, completion=completion)
 
 
 def is_plausible(count: int | None) -> TypeGuard[int]:
@@ -277,13 +316,26 @@ def find_usage(payload: object) -> Usage | None:
     blocks = [block for block in places if isinstance(block, dict)]
     if _OLLAMA in payload:
         blocks.append(payload)
+    usages = filter(None, map(_read_block, blocks))
+    return functools.reduce(_merge_blocks, usages, None)
+
+
+def _read_block(block: Mapping[str, object]) -> Usage | None:
     found: dict[str, int] = {}
-    for block in blocks:
-        for _, name, spelled in sorted(_find_spellings(block)):
-            count = _add(block, spelled)
-            if count is not None and not found.get(name):
-                found[name] = count or found.get(name, 0)
-    return Usage(**found) if found else None
+    for _, name, spelled in sorted(_find_spellings(block)):
+        count = _add(block, spelled)
+        if count is not None and not found.get(name):
+            found[name] = count or found.get(name, 0)
+    if not found:
+        return None
+    totals = (_whole_number(_at(block, path)) for path in _TOTALS if path[0] in block)
+    tool_prompt = _whole_number(_at(block, _TOOL_PROMPT)) if _TOOL_PROMPT[0] in block else None
+    return Usage(**found).settle(next(totals, None), tool_prompt or 0).without_slips()
+
+
+def _merge_blocks(earlier: Usage | None, later: Usage) -> Usage:
+    """Return what two objects of one payload say together: the first wins, unless it says 0."""
+    return later if earlier is None else later.merge(earlier)
 
 
 def split_answer(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:

@@ -33,6 +33,92 @@ def data(payload: object, end: str = "\n\n") -> bytes:
     return f"data: {json.dumps(payload)}{end}".encode()
 
 
+def openai(
+    prompt: int, completion: int, total: int, cached: int = 0, reasoning: int | None = None
+) -> dict[str, object]:
+    told = {} if reasoning is None else {"reasoning_tokens": reasoning}
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": cached},
+        "completion_tokens_details": told,
+    }
+
+
+def gemini(total: int | None = None, **more: int) -> dict[str, object]:
+    counts = {"promptTokenCount": 500, "candidatesTokenCount": 120, "thoughtsTokenCount": 10}
+    totals = {} if total is None else {"totalTokenCount": total}
+    return {"usageMetadata": counts | more | totals}
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        pytest.param(
+            {"usage": openai(2000, 500, 5500, 100, reasoning=3000)},
+            Usage(prompt=2000, cached=100, completion=3500, reasoning=3000),
+            id="xAI counts reasoning outside of the answer",
+        ),
+        pytest.param(
+            {"usage": openai(2000, 500, 5500)},
+            Usage(prompt=2000, cached=0, completion=3500),
+            id="Gemini's compatible path does not even name it",
+        ),
+        pytest.param(
+            {"usage": openai(2000, 500, 2500, reasoning=400)},
+            Usage(prompt=2000, cached=0, completion=500, reasoning=400),
+            id="others count it within",
+        ),
+        pytest.param(
+            {"usage": openai(12, 40, 15052, 15000)},
+            Usage(prompt=15012, cached=15000, completion=40),
+            id="what was cached may stand outside of the prompt",
+        ),
+        pytest.param(
+            {"usage": openai(12, 40, 15352, 15000, reasoning=300)},
+            Usage(prompt=12, completion=40, reasoning=300),
+            id="a total that proves nothing adds nothing",
+        ),
+        pytest.param(
+            gemini(930, toolUsePromptTokenCount=300),
+            Usage(prompt=800, completion=130, reasoning=10),
+            id="Gemini's own tools add to the prompt",
+        ),
+        pytest.param(
+            gemini(toolUsePromptTokenCount=300),
+            Usage(prompt=800, completion=130, reasoning=10),
+            id="so they do without a total",
+        ),
+        pytest.param(
+            gemini(630, toolUsePromptTokenCount=300),
+            Usage(prompt=500, completion=130, reasoning=10),
+            id="unless the total says otherwise",
+        ),
+        pytest.param(
+            {"usageMetadata": {"promptTokenCount": 500, "totalTokenCount": 600}},
+            Usage(prompt=500),
+            id="before there is an answer, nothing is added to it",
+        ),
+        pytest.param(
+            {"usage": openai(12, 40, 52, 15000) | {"cache_creation_input_tokens": 500}},
+            Usage(prompt=12, completion=40),
+            id="more cached than the prompt has is no count",
+        ),
+        pytest.param(
+            {"usage": openai(100, 40, 140, 90) | {"cache_creation_input_tokens": 20}},
+            Usage(prompt=100, cached=90, completion=40),
+            id="nor is more written than is left of it",
+        ),
+    ],
+)
+def test_a_total_settles_what_stands_outside_of_a_count(
+    payload: dict[str, object], expected: Usage
+) -> None:
+    assert expected == find_usage(payload)
+    assert expected == read_usage(data(payload) + b"data: [DONE]\n\n")
+
+
 def chunk(**fields: object) -> dict[str, object]:
     choice = {"index": 0, "delta": {"content": 'the key "usage": {'}, "finish_reason": None}
     return {"object": "chat.completion.chunk", "choices": [choice], **fields}

@@ -184,6 +184,14 @@ def test_pi_logs_a_request_for_each_answer(tmp_path: Path) -> None:
     assert ((USER, LOOKS, RESULT), when(3)) == (second.items, second.when)
 
 
+def test_pi_counts_reasoning_that_stands_outside_of_an_answer(tmp_path: Path) -> None:
+    outside = answer(4, {"type": "text", "text": "Done."})
+    outside["message"]["usage"] = PI_USAGE | {"totalTokens": 364}
+    write_lines(tmp_path / "s.jsonl", *PI_LOG[:4], outside)
+    usages = [request.usage for request in read(PI, tmp_path)[0].requests()]
+    assert [9, 309] == [usage and usage.completion for usage in usages]
+
+
 def test_pi_sends_a_summary_and_what_was_kept(tmp_path: Path) -> None:
     compacts: Entry = {"type": "compaction", "summary": "It went well.", "firstKeptEntryId": "e4"}
     write_lines(

@@ -330,6 +330,15 @@ def test_sums_alone_are_used_by_their_difference(tmp_path: Path) -> None:
     ]
 
 
+def test_a_total_alone_is_an_estimate(tmp_path: Path) -> None:
+    estimated = {**counts(0, 0, 0), "reasoning_output_tokens": 0, "total_tokens": 9000}
+    told = event(
+        "token_count", info={"last_token_usage": estimated, "total_token_usage": estimated}
+    )
+    (request,) = requests_of(write(tmp_path / "rollout-1.jsonl", meta(), *SECOND[7:], told))
+    assert request.usage is None
+
+
 # Files
 
 

@@ -465,7 +465,7 @@ def _as_usage(counts: object) -> Usage | None:
         written=read("cache_write_input_tokens"),
         completion=read("output_tokens"),
         reasoning=read("reasoning_output_tokens"),
-    )
+    ).settle(read("total_tokens"))
     return usage if usage.prompt or usage.completion else None
 
 

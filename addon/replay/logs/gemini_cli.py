@@ -368,7 +368,7 @@ def _read_usage(tokens: object) -> Usage | None:
         cached=read("cached"),
         completion=read("output") + read("thoughts"),
         reasoning=read("thoughts"),
-    )
+    ).settle(read("total") or None, read("tool"))
     return usage if usage.prompt or usage.completion else None
 
 

@@ -385,7 +385,7 @@ def _read_usage(message: Entry) -> Usage | None:
         cached=cached,
         written=written,
         completion=take_count(usage.get("output")),
-    )
+    ).settle(take_count(usage.get("totalTokens")) or None)
 
 
 PI = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)

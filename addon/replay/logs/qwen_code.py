@@ -229,7 +229,7 @@ def _read_usage(record: Entry) -> Usage | None:
         cached=take_count(usage.get("cachedContentTokenCount")),
         completion=take_count(usage.get("candidatesTokenCount")),
         reasoning=thoughts,
-    )
+    ).settle(take_count(usage.get("totalTokenCount")) or None)
 
 
 QWEN_CODE = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
