@@ -3,7 +3,8 @@
 A session has messages, and a message has parts: texts, reasoning, tool calls with their results.
 Each step of an answer is a request to the model. What opencode makes of them is in
 packages/opencode/src/session (message-v2.ts, compaction.ts) in github.com/anomalyco/opencode; the
-AI SDK then writes them in the format of the provider (github.com/vercel/ai).
+AI SDK then writes them in the format of the provider (github.com/vercel/ai). Since 2.0 the database
+has other tables (see `opencode2`), perhaps beside those of before, which then stay as they were.
 
 After a compaction the messages before it are sent no longer, but for a tail. When opencode prunes,
 it notes in old results when it cleared them. It logs no request for a title; of the request for a
@@ -15,9 +16,9 @@ import os
 import re
 import sqlite3
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from addon.replay.logs.entries import (
     write_json,
 )
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.opencode2 import Row, read_answer, read_rows
 from addon.replay.logs.turns import (
     PATHS,
     PROVIDERS,
@@ -159,46 +161,100 @@ def _connect(path: Path) -> closing[sqlite3.Connection]:
     return closing(connection)
 
 
+_OLD = frozenset(("session", "message", "part"))
+_NEW = frozenset(("session_v2", "session_message"))
+_NEXT = re.compile(r"session_v(?!2$)\d+")
+"""Tables of layouts that are still to come, as far as can be guessed."""
+
+
 def _find_in_database(path: Path) -> Iterator[LogFile]:
+    """Yield the sessions of a database.
+
+    One that is opencode's by its name, and cannot be read, is a log, too: reading it says why.
+    """
+    updated: dict[str, object] = {}
+    sizes: dict[str, int] = {}
+    copied: dict[str, frozenset[str]] = {}
     try:
         with _connect(path) as database:
-            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
-            if not {"session", "message", "part"} <= tables:
-                return
-            parts = Counter[str](
-                dict(database.execute("SELECT session_id, count(*) FROM part GROUP BY session_id"))
-            )
-            sessions = database.execute("SELECT id, time_updated, title FROM session").fetchall()
-            copied = _find_copies(database, any("(fork #" in row[2] for row in sessions))
+            tables = _list_tables(database)
+            if tables >= _OLD:
+                updated |= dict(database.execute("SELECT id, time_updated FROM session"))
+                sizes |= dict(
+                    database.execute("SELECT session_id, count(*) FROM part GROUP BY session_id")
+                )
+                copied |= _find_copies(_yield_answers(database))
+            if tables >= _NEW:
+                # opencode took the older sessions over, and left them where they were.
+                updated |= dict(database.execute("SELECT id, time_updated FROM session_v2"))
+                sizes |= dict(
+                    database.execute(
+                        "SELECT session_id, count(*) FROM session_message "
+                        "WHERE type = 'assistant' GROUP BY session_id"
+                    )
+                )
+                copied |= _find_copies(_yield_new_answers(database))
+            is_read = (tables >= _OLD or tables >= _NEW) and not any(map(_NEXT.match, tables))
     except sqlite3.Error:
+        is_read = False
+    status = path.stat()
+    share = status.st_size / max(1, sum(sizes.values()))
+    for session in updated.keys() & sizes.keys():
+        when = read_time(updated[session])
+        if when is not None:
+            size, known = round(sizes[session] * share), copied.get(session, frozenset())
+            yield LogFile(_AGENT, path, size, when, known, session=session)
+    if not is_read and path.name.startswith(_AGENT):
+        changed = datetime.fromtimestamp(status.st_mtime, UTC)
+        yield LogFile(_AGENT, path, status.st_size, changed)
+
+
+def _list_tables(database: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+
+
+def _yield_answers(database: sqlite3.Connection) -> Iterator[tuple[str, Entry]]:
+    """Yield the messages of sessions if any is a fork, those of the oldest session first."""
+    forks = "SELECT 1 FROM session WHERE title LIKE '%(fork #%' LIMIT 1"
+    if database.execute(forks).fetchone() is None:
         return
-    share = path.stat().st_size / max(1, parts.total())
-    for session, updated, _ in sessions:
-        when = read_time(updated)
-        if when is not None and parts[session]:
-            size = round(parts[session] * share)
-            yield LogFile(_AGENT, path, size, when, copied[session], session=session)
+    rows = database.execute(
+        "SELECT m.session_id, m.data FROM message m JOIN session s ON s.id = m.session_id "
+        "ORDER BY s.time_created, s.id, m.time_created, m.id"
+    )
+    for session, data in rows:
+        with suppress(ValueError):
+            yield session, decode(data)
 
 
-def _find_copies(database: sqlite3.Connection, has_forks: bool) -> defaultdict[str, frozenset[str]]:
+def _yield_new_answers(database: sqlite3.Connection) -> Iterator[tuple[str, Entry]]:
+    """Yield the same since 2.0. A fork has copies of its parent's rows, under other ids."""
+    columns = {row[1] for row in database.execute("PRAGMA table_info(session_v2)")}
+    forks = "SELECT 1 FROM session_v2 WHERE fork_session_id IS NOT NULL LIMIT 1"
+    if "fork_session_id" not in columns or database.execute(forks).fetchone() is None:
+        return
+    rows = database.execute(
+        "SELECT m.session_id, m.data FROM session_message m JOIN session_v2 s "
+        "ON s.id = m.session_id WHERE m.type IN ('assistant', 'compaction') "
+        "ORDER BY s.time_created, s.id, m.seq"
+    )
+    for session, data in rows:
+        with suppress(ValueError):
+            yield session, read_answer(decode(data))
+
+
+def _find_copies(answers: Iterable[tuple[str, Entry]]) -> dict[str, frozenset[str]]:
     """Return the keys of requests that an earlier session has, by session.
 
     A fork begins with copies of another session's messages, which keep their times and usage.
     """
     copied: defaultdict[str, set[str]] = defaultdict(set)
     known: dict[str, str] = {}
-    rows = database.execute(
-        "SELECT m.session_id, m.data FROM message m JOIN session s ON s.id = m.session_id "
-        "ORDER BY s.time_created, s.id, m.time_created, m.id"
-    )
-    for session, data in rows if has_forks else ():
-        try:
-            key = _write_key(decode(data))
-        except ValueError:
-            continue
+    for session, answer in answers:
+        key = _write_key(answer)
         if known.setdefault(key, session) != session:
             copied[session] |= {f"{key}/{step}" for step in range(100)}
-    return defaultdict(frozenset, {name: frozenset(keys) for name, keys in copied.items()})
+    return {name: frozenset(keys) for name, keys in copied.items()}
 
 
 def _write_key(message: Entry) -> str:
@@ -251,8 +307,13 @@ def _load(log: LogFile) -> _Session:
 
     about: Entry
     if log.path.suffix == ".db" or read_head(log.path).startswith(_IS_SQLITE):
+        if not log.session:
+            raise ValueError(f"{log.path}: a layout of opencode's database that is not known")
         try:
             with _connect(log.path) as database:
+                new = _load_new_rows(database, log.session, read, unread)
+                if new is not None:
+                    return _Session(*new, frozenset(unread))
                 about, infos, parts = _load_rows(database, log.session, read)
         except sqlite3.Error as error:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
@@ -308,6 +369,26 @@ def _load_rows(
         if (part := read(data)) is not None:
             parts[message].append(part)
     return {"id": session, **about}, infos, parts
+
+
+def _load_new_rows(
+    database: sqlite3.Connection, session: str, read: _Read, unread: set[str]
+) -> tuple[Entry, Sequence[_Message]] | None:
+    """Return a session as it is kept since 2.0, in order; None if no answer of it is."""
+    if not _list_tables(database) >= _NEW:
+        return None
+    stored = database.execute(
+        "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,)
+    )
+    rows = [Row(name, kind, each) for name, kind, data in stored if (each := read(data))]
+    if not any(row.kind == "assistant" for row in rows):
+        return None
+    told = database.execute(
+        "SELECT title, directory, parent_id FROM session_v2 WHERE id = ?", (session,)
+    ).fetchone()
+    about = dict(zip(("title", "directory", "parentID"), told or (), strict=False))
+    messages = [_Message(*each) for each in read_rows(rows, unread)]
+    return {"id": session, **about}, messages
 
 
 def _load_files(path: Path, read: _Read) -> tuple[_Infos, _Parts]:
