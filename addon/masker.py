@@ -920,12 +920,12 @@ class Pricer:
         # Settings are told apart as objects: to compare what is in them takes longer than to price.
         # They are kept beside the prices, so that no other object can get their id.
         settings = received.settings
-        key = (id(settings), received.host, model, received.account, marks, streams)
+        key = (id(settings), received.host, model, received.account, marks, streams, request.tier)
         with self._lock:
             found = self._known.get(key)
         if found is not None:
             return found[1]
-        priced = _price(received, marks, model, streams=streams)
+        priced = _price(received, marks, model, request.tier, streams=streams)
         lifetimes = marks.lifetimes
         if len(lifetimes) <= _MOST_MARKS and all(len(one) <= _LONGEST_MARK for one in lifetimes):
             with self._lock:
@@ -933,7 +933,9 @@ class Pricer:
         return priced
 
 
-def _price(received: Received, marks: Marks, model: str | None, *, streams: bool) -> Priced:
+def _price(
+    received: Received, marks: Marks, model: str | None, tier: str | None, *, streams: bool
+) -> Priced:
     prices = received.settings.price_settings
     pricing = find_pricing(
         prices,
@@ -941,6 +943,7 @@ def _price(received: Received, marks: Marks, model: str | None, *, streams: bool
         model,
         is_marked=marks.are_there,
         lifetime=marks.last_lifetime,
+        tier=tier,
     )
     seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     return Priced(

@@ -27,7 +27,7 @@ from masking.model import (
     make,
     parse_arguments,
 )
-from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, follow
+from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, find_tier, follow
 
 
 class CountedElement(NamedTuple):
@@ -169,6 +169,11 @@ class Request:
     def marks(self) -> Marks:
         """The marks by which the request asks its provider for a cache."""
         return self.wire.find_marks(self.envelope)
+
+    @cached_property
+    def tier(self) -> str | None:
+        """The tier of service that the request asks for; None for the standard one."""
+        return find_tier(self.envelope)
 
     @cached_property
     def binding(self) -> OnHistoryEdit | None:
@@ -314,6 +319,11 @@ class Conversation:
     def marks(self) -> Marks:
         """The marks by which the request asks its provider for a cache."""
         return self.request.marks
+
+    @property
+    def tier(self) -> str | None:
+        """The tier of service that the request asks for; None for the standard one."""
+        return self.request.tier
 
     @property
     def binding(self) -> OnHistoryEdit | None:

@@ -112,7 +112,11 @@ def _amounts(money: Money) -> tuple[float, float, float]:
 
 def _find_currency(answer: LogAnswer) -> Currency:
     sellers = tuple(seller for seller, _ in answer.borrowed.most_common())
-    return Currency(is_dollars=answer.total.is_priced, borrowed_from=sellers)
+    return Currency(
+        is_dollars=answer.total.is_priced,
+        borrowed_from=sellers,
+        standard_for=tuple(sorted(answer.standard)),
+    )
 
 
 def choose_account(given: Account | None) -> tuple[Account | None, str]:
@@ -370,6 +374,7 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
         **({"arrival": asdict(arrival)} if (arrival := answer.summarize_arrival()) else {}),
         "borrowed_prices": dict(answer.borrowed),
+        "standard_prices": dict(answer.standard),
         "uncounted_sessions": answer.uncounted,
         "unread": dict(answer.unread),
     }

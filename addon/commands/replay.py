@@ -68,6 +68,7 @@ from addon.replay.totals import (
     compare_requests,
     gather,
     list_borrowed,
+    list_standard,
     name_conversations,
     summarize,
 )
@@ -566,7 +567,7 @@ class ReplayTable:
         rows = [*self.totals, *self.rows]
         _, summary = rows[0]
         unit = UNITS[summary.cost_unit]
-        if self.currency.borrowed_from and summary.cost_unit == "usd":
+        if self.currency.basis and summary.cost_unit == "usd":
             unit += f", {self.currency.basis}"
         yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
         costs = (*_COSTS, *(_PARTS if any(each.arrival for _, each in rows) else ()))
@@ -618,7 +619,10 @@ def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
 
 
 def _find_currency(replay: ReplayResult) -> Currency:
-    return Currency(borrowed_from=tuple(list_borrowed(replay.totals)))
+    return Currency(
+        borrowed_from=tuple(list_borrowed(replay.totals)),
+        standard_for=tuple(list_standard(replay.totals)),
+    )
 
 
 def _render_prices(settings: ReplaySettings) -> str:

@@ -485,6 +485,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "cost_in_input_tokens_where_no_price_is_known": _dump_bill(tally.unpriced),
         "cost_without_observed": _dump_bills(tally.masked_bills),
         "requests_at_borrowed_prices_by_seller": dict(tally.bills.borrowed),
+        "requests_at_standard_prices_by_tier": dict(tally.bills.standard),
         "answers_with_a_price": tally.bills.answers,
         "answers_in_dollars": tally.bills.answer_dollars,
         "conversations_with_a_loss": sum(each.saved < 0 for each in tally.balances.values()),

@@ -101,6 +101,8 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
             **describe_pricing(priced.pricing),
             "price_entry": found and (found.seller, found.model),
             "price_borrowed_from": priced.pricing.borrowed_from,
+            "service_tier": priced.pricing.tier,
+            "price_is_standard": priced.pricing.is_standard if priced.pricing.tier else None,
             "model_window_tokens": priced.pricing.window,
         }
     if (left_out := rewritten.left_out) is not None:

@@ -228,6 +228,20 @@ class RequestRecord(BaseModel):
             "the host's own."
         ),
     ] = None
+    service_tier: Annotated[
+        str | None,
+        means(
+            "The tier of service that the request asked for, where that has a price of its own: "
+            "`fast`, `priority`, or `flex`."
+        ),
+    ] = None
+    price_is_standard: Annotated[
+        bool | None,
+        means(
+            "Whether all amounts in dollars are at the price of the standard tier, because that of "
+            "the tier asked for isn't known. Null if no tier was asked for."
+        ),
+    ] = None
     model_window_tokens: Annotated[
         Count | None,
         means(

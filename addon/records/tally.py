@@ -135,6 +135,8 @@ class Bills:
     dollars, unpriced: those of known prices in dollars, and the others in input tokens.
     borrowed: requests with a bill in dollars at a price that was not the host's own, by whose it
         was; see `masking.prices.Pricing`.
+    standard: requests with a bill in dollars at the price of the standard tier of service, by the
+        tier that they asked for.
     subscriptions: requests with a bill in dollars that a subscription pays for.
     answers, answer_dollars: requests whose answer has a price, and what these answers cost, masked
         or not.
@@ -144,6 +146,7 @@ class Bills:
     dollars: BillSum = field(default_factory=BillSum)
     unpriced: BillSum = field(default_factory=BillSum)
     borrowed: Counter[str] = field(default_factory=Counter)
+    standard: Counter[str] = field(default_factory=Counter)
     subscriptions: int = 0
     answers: int = 0
     answer_dollars: float = 0.0
@@ -166,6 +169,8 @@ class Bills:
         self.subscriptions += bool(record.subscription)
         if record.price_borrowed_from is not None:
             self.borrowed[record.price_borrowed_from] += 1
+        if record.price_is_standard and record.service_tier is not None:
+            self.standard[record.service_tier] += 1
         if record.answer_dollars is not None:
             self.answers += 1
             self.answer_dollars += record.answer_dollars

@@ -36,11 +36,13 @@ class Currency:
     borrowed_from: the sellers whose prices in dollars stand in for those of hosts that nobody
         knows, the most frequent first. Amounts are about right then.
     is_plan: whether a subscription pays, so that the dollars are what the API would cost.
+    standard_for: the tiers of service whose requests are priced as if they were standard ones.
     """
 
     is_dollars: bool = True
     borrowed_from: tuple[str, ...] = ()
     is_plan: bool = False
+    standard_for: tuple[str, ...] = ()
 
     def render(self, amount: float) -> str:
         """Return an amount that stands alone: `$0.43`, `about $0.43`, `12,300 input tokens`."""
@@ -56,10 +58,18 @@ class Currency:
     def basis(self) -> str:
         """Whose price it is, once for each text: `at OpenAI's price`; empty if it is the host's.
 
-        Without dollars it is `no price is known`.
+        Without dollars it is `no price is known`. Requests of a tier of service whose price is not
+        known are told, too: `at the standard price, not that of priority`.
         """
         if not self.is_dollars:
             return "no price is known"
+        if not self.standard_for:
+            return self._sellers
+        tiers = " or ".join(self.standard_for)
+        return f"{self._sellers or 'at the standard price'}, not that of {tiers}"
+
+    @property
+    def _sellers(self) -> str:
         if not self.borrowed_from:
             return "at API prices" if self.is_plan else ""
         *others, last = (f"{seller}'s" for seller in self.borrowed_from[:_MOST_SELLERS])
@@ -90,7 +100,11 @@ def find_currency(bills: Bills) -> Currency:
     if not bills.dollars.requests:
         return INPUT_TOKENS
     sellers = tuple(seller for seller, _ in bills.borrowed.most_common())
-    return Currency(borrowed_from=sellers, is_plan=bool(bills.subscriptions))
+    return Currency(
+        borrowed_from=sellers,
+        is_plan=bool(bills.subscriptions),
+        standard_for=tuple(sorted(bills.standard)),
+    )
 
 
 def render_dollars(dollars: float) -> str:
@@ -275,8 +289,11 @@ def find_record_currency(record: RequestRecord) -> Currency:
     """Return in what the money of one request is told."""
     if record.cost_dollars_after is None:
         return INPUT_TOKENS
-    seller = record.price_borrowed_from
-    return Currency(borrowed_from=() if seller is None else (seller,))
+    seller, tier = record.price_borrowed_from, record.service_tier
+    return Currency(
+        borrowed_from=() if seller is None else (seller,),
+        standard_for=(tier,) if tier is not None and record.price_is_standard else (),
+    )
 
 
 def render_cost(record: RequestRecord) -> str:
@@ -295,8 +312,9 @@ def render_cost(record: RequestRecord) -> str:
     )
     shown_before, shown_warm, shown_after = (currency.render_bare(each or 0.0) for each in amounts)
     verb, unit = ("cost", "") if currency.is_dollars else ("worth", " input tokens")
-    if currency.borrowed_from:
-        verb, unit = "cost about", f" {currency.basis}"
+    if currency.is_dollars and currency.basis:
+        verb = "cost about" if currency.borrowed_from else "cost"
+        unit = f" {currency.basis}"
     has_note = abs(before - warm) > _WORTH_MENTIONING * before
     note = f" ({shown_warm} with a warm cache)" if has_note else ""
     if before == after:

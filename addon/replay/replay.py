@@ -155,6 +155,7 @@ class ReplaySettings:
             conversation.model,
             is_marked=marks.are_there,
             lifetime=marks.last_lifetime,
+            tier=conversation.tier,
         )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 

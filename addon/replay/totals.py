@@ -155,7 +155,7 @@ NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
 class BilledPrice(NamedTuple):
     """What requests of a model were billed at.
 
-    entry, borrowed_from: as in `Pricing`; the entry by its name.
+    entry, borrowed_from, standard_for: as in `Pricing`; the entry by its name.
     """
 
     model: str | None
@@ -164,6 +164,7 @@ class BilledPrice(NamedTuple):
     source: Source
     entry: str | None
     borrowed_from: str | None = None
+    standard_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -342,7 +343,8 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
     entry = None if pricing.entry is None else str(pricing.entry)
-    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, pricing.borrowed_from)
+    whose = pricing.borrowed_from, pricing.standard_for
+    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, *whose)
     return Totals(
         requests=1,
         reported=cost.basis == "reported",
@@ -524,6 +526,11 @@ def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
 def choose_unit(totals: Totals) -> CostUnit:
     """Return dollars if the prices of all requests are known, else input tokens."""
     return "input_tokens" if totals.after.dollars is None else "usd"
+
+
+def list_standard(totals: Totals) -> list[str]:
+    """Return the tiers of service whose requests are priced as if they were standard ones."""
+    return sorted({price.standard_for for price, _ in totals.prices if price.standard_for})
 
 
 def list_borrowed(totals: Totals) -> list[str]:

@@ -15,7 +15,7 @@ match can be counted.
 import functools
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -95,6 +95,13 @@ class Price:
         return f"{self.model} of {self.seller}"
 
 
+class Tier(NamedTuple):
+    """How many times as much prompts and answers cost in a tier of service; None if not known."""
+
+    prompt: float
+    answer: float | None
+
+
 @dataclass(frozen=True, eq=False)
 class PriceList:
     """Providers with their models, as JSON objects; the first that matches counts.
@@ -128,6 +135,26 @@ class PriceList:
         provider = self._find_maker(model) if host is None else self._find_seller(host)
         entry = provider and self._find_entry(provider, model)
         return entry.get("window") if entry else None
+
+    def find_tier(self, names: Collection[str], tier: str, provider: str | None) -> Tier | None:
+        """Return how many times as much a model costs in a tier of service.
+
+        The list has such a tier as a model of its own, whose name ends so: `claude-opus-4.6-fast`.
+        `names` are those of the model, in lower case and with hyphens for dots. The `provider`,
+        given by its id, is asked first; any other is about right. None if nobody is known to sell
+        it.
+        """
+        end = f"-{tier}"
+        for seller in sorted(self.providers, key=lambda each: each["id"] != provider):
+            for entry in seller["models"]:
+                name = entry["id"].lower()
+                if not name.endswith(end) or _plain(name.removesuffix(end)) not in names:
+                    continue
+                standard = self._read_price(seller, entry["id"].removesuffix(end))
+                priced = self._read_price(seller, entry["id"])
+                if standard is not None and priced is not None and standard != priced:
+                    return _compare(priced, standard)
+        return None
 
     def _find_seller(self, host: str) -> Object | None:
         url = f"https://{host.lower().rstrip('.')}/"
@@ -176,6 +203,17 @@ class PriceList:
             answer_dollars_per_million=None if answers is None else float(answers),
             answer_steps=_read_steps(entry.get("output_steps", ()), answers) if answers else (),
         )
+
+
+def _plain(name: str) -> str:
+    """Return a model's name without what stands before a slash, and with hyphens for dots."""
+    return name.rpartition("/")[2].replace(".", "-")
+
+
+def _compare(priced: Price, standard: Price) -> Tier:
+    prompt = _divide(priced.dollars_per_million, standard.dollars_per_million)
+    answers = priced.answer_dollars_per_million, standard.answer_dollars_per_million
+    return Tier(prompt, _divide(*answers) if all(answers) else None)
 
 
 def _read_steps(steps: Iterable[tuple[int, float]], plain: float) -> tuple[PriceStep, ...]:

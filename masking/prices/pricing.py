@@ -128,6 +128,10 @@ class Pricing:
     entry: where the ratios, or else the dollars, come from: the list's entry for this host, or the
         maker's entry where they are assumed.
     window: the tokens of the model's context window, prompt and answer; None if it is not known.
+    tier: the tier of service that the request asks for (`fast`, `priority`, `flex`); None for the
+        standard one.
+    is_standard: whether the dollars are those of the standard tier all the same, because what this
+        one costs is not known.
     """
 
     read: float
@@ -143,6 +147,13 @@ class Pricing:
     cache: CacheRules = OPENAI
     entry: Price | None = None
     window: int | None = None
+    tier: str | None = None
+    is_standard: bool = False
+
+    @property
+    def standard_for(self) -> str | None:
+        """The tier of service in whose place the dollars are those of the standard one, if so."""
+        return self.tier if self.is_standard and self.dollars_per_million is not None else None
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -212,17 +223,19 @@ def find_pricing(
     *,
     is_marked: bool = True,
     lifetime: str | None = None,
+    tier: str | None = None,
 ) -> Pricing:
     """Return the configured prices, else the list's, else those to be assumed.
 
     A recording may not tell the host; then it is the host whose models have such names.
     `is_marked` says whether the request asks for a cache, `lifetime` for how long, as its last mark
-    spells it (`5m`, `1h`); None for the usual time. Raises ConfigError for a price list that cannot
+    spells it (`5m`, `1h`); None for the usual time. `tier` is the tier of service that it asks for:
+    it changes the dollars alone. Raises ConfigError for a price list that cannot
     be used, OSError for one that cannot be read.
     """
     if max(len(host or ""), len(model or "")) > _LONGEST_NAME:  # and must not be remembered
         host = model = None
-    pricing = _find_pricing(settings, host, model)
+    pricing = _find_pricing(settings, host, model, tier)
     if is_marked or pricing.cache.reads_at != "marks":
         return pricing.ask_for(lifetime)
     # The model is cached at marks, and the request has none. Where the provider asks for marks
@@ -235,9 +248,39 @@ def find_pricing(
 
 
 @functools.lru_cache(1_024)
-def _find_pricing(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
+def _find_pricing(
+    settings: PriceSettings, host: str | None, model: str | None, tier: str | None
+) -> Pricing:
     window = find_window(host, model, settings)
-    return dataclasses.replace(_find_prices(settings, host, model), window=window)
+    pricing = dataclasses.replace(_find_prices(settings, host, model), window=window)
+    return pricing if tier is None else _price_tier(pricing, settings, host, model, tier)
+
+
+_VERSION = re.compile(r"(?:[-@]20\d{6}|-latest|-v\d+(?::\d+)?|:\d+)+$")
+"""What a model's name may end with and is the same model."""
+
+
+def _price_tier(
+    pricing: Pricing, settings: PriceSettings, host: str | None, model: str | None, tier: str
+) -> Pricing:
+    """Return the pricing of a tier of service; a price that a user has set is that of every one."""
+    own = _find_own(settings, host or "", model or "")
+    if own is not None and own.dollars_per_million is not None:
+        return dataclasses.replace(pricing, tier=tier)
+    name = _VENDORS.sub("", (model or "").lower().rpartition("/")[2]).replace(".", "-")
+    provider = None if pricing.entry is None else pricing.entry.provider
+    found = open_list(settings.price_list).find_tier((_VERSION.sub("", name),), tier, provider)
+    if found is None:
+        return dataclasses.replace(pricing, tier=tier, is_standard=True)
+    prompt, answer = pricing.dollars_per_million, pricing.answer_dollars_per_million
+    return dataclasses.replace(
+        pricing,
+        tier=tier,
+        dollars_per_million=None if prompt is None else prompt * found.prompt,
+        answer_dollars_per_million=(
+            None if answer is None or found.answer is None else answer * found.answer
+        ),
+    )
 
 
 def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:

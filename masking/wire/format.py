@@ -151,6 +151,24 @@ def model_in_body(document: Document, _path: str) -> str | None:
     return model if isinstance(model, str) else None
 
 
+_TIERS = frozenset(("priority", "flex"))
+"""The tiers of service that have prices of their own; of the others none is known to."""
+
+
+def find_tier(document: Document) -> str | None:
+    """Return the tier of service that a request asks for: `fast`, `priority` or `flex`, or None.
+
+    `speed` is Anthropic's, `service_tier` OpenAI's (platform.openai.com/docs/guides/flex-processing
+    and `priority-processing`), `serviceTier` Bedrock's. What an answer says of it may only mean
+    that nothing else was said, and comes too late.
+    """
+    if document.get("speed") == "fast":
+        return "fast"
+    asked = document.get("service_tier", document.get("serviceTier"))
+    tier = asked.get("type") if isinstance(asked, dict) else asked
+    return tier if isinstance(tier, str) and tier in _TIERS else None
+
+
 def asks_for_stream(document: Document, _path: str) -> bool:
     """Whether a request asks for its answer as a stream."""
     return document.get("stream") is True

@@ -57,6 +57,7 @@ def test_the_prices_of_a_session_are_worked_out_once() -> None:
         pytest.param(ARRIVED, request("5m", stream=True), MODEL, id="a stream"),
         pytest.param(ARRIVED, request("5m"), "claude-haiku-4-5", id="model"),
         pytest.param(ARRIVED, request("5m"), None, id="no model"),
+        pytest.param(ARRIVED, request("5m", speed="fast"), MODEL, id="tier of service"),
     ],
 )
 def test_another(received: Received, asked: Request, model: str | None) -> None:

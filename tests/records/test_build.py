@@ -59,6 +59,19 @@ def test_a_record_says_whether_the_request_would_fit_unmasked(
 
 
 @pytest.mark.parametrize(
+    ("tier", "is_standard", "expected"),
+    [(None, False, (None, None)), ("fast", False, ("fast", False)), ("flex", True, ("flex", True))],
+)
+def test_a_record_tells_the_tier_of_service(
+    tier: str | None, is_standard: bool, expected: tuple[str | None, bool | None]
+) -> None:
+    pricing = Pricing(0.1, 1.0, tier=tier, is_standard=is_standard)
+    stage = rewritten(priced=dataclasses.replace(priced("m"), pricing=pricing))
+    record = make_record(Answered(rewritten=stage), None)
+    assert expected == (record.service_tier, record.price_is_standard)
+
+
+@pytest.mark.parametrize(
     ("status", "seconds", "expected"),
     [
         pytest.param(200, 1.23456, 1.235, id="an answer"),

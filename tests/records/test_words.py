@@ -111,6 +111,16 @@ def test_dollars_have_the_digits_that_count(dollars: float, expected: str) -> No
             id="the maker's price, on a subscription",
         ),
         pytest.param(
+            Currency(standard_for=("flex", "priority")),
+            "$0.43 at the standard price, not that of flex or priority",
+            id="tiers of service whose price is not known",
+        ),
+        pytest.param(
+            Currency(borrowed_from=("OpenAI",), standard_for=("priority",)),
+            "about $0.43 at OpenAI's price, not that of priority",
+            id="the same at another's price",
+        ),
+        pytest.param(
             Currency(borrowed_from=("A", "B", "C")), "about $0.43 at A's, B's and C's prices",
             id="the prices of three",
         ),
@@ -168,6 +178,19 @@ def test_a_mix_of_sure_and_borrowed_prices_is_about_right() -> None:
     sums = tally(bill(4, 3), bill(2, 1, price_borrowed_from="OpenAI"))
     assert OPENAIS == find_currency(sums.bills)
     assert INPUT_TOKENS == find_currency(tally(bill(4, 3) | UNPRICED).bills)
+
+
+def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
+    known = {"service_tier": "fast", "price_is_standard": False}
+    unknown = {"service_tier": "flex", "price_is_standard": True}
+    assert DOLLARS == find_currency(tally(bill(4, 3, **known)).bills)
+    sums = tally(bill(4, 3, **known), bill(2, 1, **unknown))
+    assert Currency(standard_for=("flex",)) == find_currency(sums.bills)
+    entry = entry_of(dollars(20), dollars(10))
+    assert "cost $0.02 -> $0.01 (-50%)" == render_cost(record_of(entry, **known))
+    assert "cost $0.02 -> $0.01 at the standard price, not that of flex (-50%)" == render_cost(
+        record_of(entry, **unknown)
+    )
 
 
 # A request

@@ -209,7 +209,7 @@ def test_what_was_rewound_is_not_sent_again(to: str, kept: list[Message], tmp_pa
 @pytest.mark.parametrize(("total", "prompt"), [(400_011, 400_000), (100_011, 100_000)])
 def test_what_its_own_tools_add_to_a_prompt_counts(total: int, prompt: int, tmp_path: Path) -> None:
     tokens = {"input": 100_000, "output": 7, "thoughts": 4, "tool": 300_000, "total": total}
-    lines = user("u1", 0, "Look it up."), answer("g1", 1, "Found.") | {"tokens": tokens}
+    lines = user("u1", 0, "Look it up."), {**answer("g1", 1, "Found."), "tokens": tokens}
     (request,) = requests_of(write(tmp_path / "session.jsonl", *lines))
     assert Usage(prompt=prompt, cached=0, completion=11, reasoning=4) == request.usage
 

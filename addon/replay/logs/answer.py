@@ -173,6 +173,7 @@ class LogAnswer:
     uncounted: how many sessions no provider counted.
     unread: in how many sessions entries of a kind were not understood.
     borrowed: requests whose prices in dollars are somebody else's, by whose they are.
+    standard: requests that are priced as if they were standard ones, by their tier of service.
     """
 
     sessions: int = 0
@@ -185,6 +186,7 @@ class LogAnswer:
     uncounted: int = 0
     unread: Counter[str] = field(default_factory=Counter)
     borrowed: Counter[str] = field(default_factory=Counter)
+    standard: Counter[str] = field(default_factory=Counter)
     first: datetime | None = None
     last: datetime | None = None
     _squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -200,6 +202,8 @@ class LogAnswer:
             for price, requests in totals.prices:
                 if price.borrowed_from is not None:
                     self.borrowed[price.borrowed_from] += requests
+                if price.standard_for is not None:
+                    self.standard[price.standard_for] += requests
             if is_known:
                 self.hidden += totals
         self.sessions += 1

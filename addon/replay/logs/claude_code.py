@@ -160,6 +160,7 @@ class _Answer:
     sent: str | None
     entries: list[_Entry] = field(default_factory=list)
     usage: Usage | None = None
+    is_fast: bool = False
     is_request: bool = True
 
 
@@ -334,6 +335,7 @@ def _yield_requests(log: _Log, answers: Sequence[_Answer]) -> Iterator[LoggedReq
             model=answer.model,
             usage=answer.usage,
             key=answer.key,
+            tier="fast" if answer.is_fast else None,
         )
 
 
@@ -474,6 +476,7 @@ def _take_answer(
         answer = (next(same, None) if request else None) or _begin(log, node, entry, changed)
     answer.entries.append(node)
     node.answer = node.above = answer
+    answer.is_fast |= _object(message.get("usage")).get("speed") == "fast"
     usage = find_usage({"usage": message.get("usage")})
     if usage is not None:
         answer.usage = usage if answer.usage is None else answer.usage.merge(usage)

@@ -25,6 +25,7 @@ class LoggedRequest:
         results these are others than before. Elements that two requests have in common are the
         very same objects, so that they are written once.
     usage: what the provider reported, the answer included; None if the log has none.
+    tier: the tier of service that it was sent for; None for the standard one.
     key: the same in every log that has a copy of this request (a resumed or forked session); None
         if there are no copies.
     """
@@ -34,6 +35,7 @@ class LoggedRequest:
     model: str | None
     usage: Usage | None
     key: str | None = None
+    tier: str | None = None
 
 
 class LoggedConversation(NamedTuple):

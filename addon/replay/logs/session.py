@@ -216,7 +216,7 @@ class LogSession:
 
     def _count(self, elements: Sequence[ParsedElement]) -> None:
         """Count elements; the outcome is kept with each."""
-        read_pieces(self._index(elements, None, HeadFacts(), History(), Marks()), self._counter)
+        read_pieces(self._index(None, elements, HeadFacts(), History(), Marks()), self._counter)
 
     @cached_property
     def reckonings(self) -> Mapping[tuple[int, str | None], Reckoning]:
@@ -298,7 +298,7 @@ class LogSession:
                 wire=about.wire,
                 path=about.path,
                 client=about.agent,
-                conversation=self._index(elements, model, heads[place], history, marks),
+                conversation=self._index(step.request, elements, heads[place], history, marks),
             )
 
     def _make_head(self, model: str | None, reckoning: Reckoning, marks: Marks) -> HeadFacts:
@@ -313,8 +313,8 @@ class LogSession:
 
     def _index(
         self,
+        logged: LoggedRequest | None,
         elements: Sequence[ParsedElement],
-        model: str | None,
         head: HeadFacts,
         history: History,
         marks: Marks,
@@ -327,7 +327,8 @@ class LogSession:
         listed = path, items, [*elements]
         request = _Rebuilt(document, wire, self.conversation.path, b"", head, history, listed)
         request.marks, request.account = marks, self.account
-        request.name_model(model)
+        request.tier = logged.tier if logged else None
+        request.name_model(logged.model if logged else None)
         return index_request(request)
 
 
@@ -375,6 +376,7 @@ class _Rebuilt(Request):
         history, listed = shortened_history(self.history), (path, items, parsed)
         request = _Rebuilt(document, self.wire, self.path, b"", self.head, history, listed)
         request.marks, request.account = self.marks, self.account
+        request.tier = self.tier
         request.name_model(self.model)
         return request
 

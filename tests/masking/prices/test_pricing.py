@@ -87,6 +87,61 @@ def test_what_is_billed_is_configured_or_listed_or_assumed(
     assert expected == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
+@pytest.mark.parametrize(
+    ("host", "model", "tier", "expected"),
+    [
+        pytest.param(
+            "api.anthropic.com", "claude-opus-4-6", "fast", (30, 150, None), id="a model of its own"
+        ),
+        pytest.param(
+            "api.anthropic.com",
+            "claude-opus-4-8-20260301",
+            "fast",
+            (10, 50, None),
+            id="a model's version",
+        ),
+        pytest.param(
+            "openrouter.ai",
+            "anthropic/claude-opus-4.6",
+            "fast",
+            (30, 150, None),
+            id="under the seller's name",
+        ),
+        pytest.param(
+            "api.anthropic.com",
+            "claude-opus-5-5",
+            "fast",
+            (4, 20, "fast"),
+            id="that of an older model is another's",
+        ),
+        pytest.param(*OPEN_AI, "priority", (2.5, 10, "priority"), id="not known"),
+        pytest.param(*OPEN_AI, "flex", (2.5, 10, "flex"), id="not known, either"),
+        pytest.param(*OPEN_AI, None, (2.5, 10, None), id="the standard one"),
+        pytest.param("example.com", "m", "priority", (None, None, None), id="without a price"),
+        pytest.param(None, None, "priority", (None, None, None), id="without a model"),
+    ],
+)
+def test_a_tier_of_service_has_its_price_where_the_list_knows_it(
+    host: str | None,
+    model: str | None,
+    tier: str | None,
+    expected: tuple[float | None, float | None, str | None],
+) -> None:
+    pricing = find_pricing(AUTO, host, model, tier=tier)
+    assert expected == (
+        pricing.dollars_per_million,
+        pricing.answer_dollars_per_million,
+        pricing.standard_for,
+    )
+    standard = find_pricing(AUTO, host, model)
+    assert (standard.ratios, standard.source) == (pricing.ratios, pricing.source)
+
+
+def test_a_price_of_ones_own_is_that_of_every_tier() -> None:
+    pricing = find_pricing(OWN, *OPEN_AI, tier="priority")
+    assert (7.0, None) == (pricing.dollars_per_million, pricing.standard_for)
+
+
 OWN = PriceSettings(
     own=(
         OwnPrice(host="*.Corp.example", model="Claude-*", read=0.2, write=1.5),
