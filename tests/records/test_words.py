@@ -181,10 +181,10 @@ def test_a_mix_of_sure_and_borrowed_prices_is_about_right() -> None:
 
 
 def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
-    known = {"service_tier": "fast", "price_is_standard": False}
-    unknown = {"service_tier": "flex", "price_is_standard": True}
-    assert DOLLARS == find_currency(tally(bill(4, 3, **known)).bills)
-    sums = tally(bill(4, 3, **known), bill(2, 1, **unknown))
+    known: dict[str, object] = {"service_tier": "fast", "price_is_standard": False}
+    unknown: dict[str, object] = {"service_tier": "flex", "price_is_standard": True}
+    assert DOLLARS == find_currency(tally(bill(4, 3) | known).bills)
+    sums = tally(bill(4, 3) | known, bill(2, 1) | unknown)
     assert Currency(standard_for=("flex",)) == find_currency(sums.bills)
     entry = entry_of(dollars(20), dollars(10))
     assert "cost $0.02 -> $0.01 (-50%)" == render_cost(record_of(entry, **known))
