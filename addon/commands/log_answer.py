@@ -88,9 +88,7 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
     before, saved, width = _amounts(money)
     if logs is not None:
         width += answer.sampling_error(logs) * before
-    verb = "cost" if currency.is_dollars else "was worth"
-    text = f"input {verb} {currency.render(before)} {currency.basis if currency.is_dollars else ''}"
-    text = text.rstrip()
+    text = f"input {'cost' if currency.is_dollars else 'was'} {currency.render_with_basis(before)}"
     if not money.is_saving_known:
         return f"{text}; what masking would have saved isn't known."
     if not before or not saved:

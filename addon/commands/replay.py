@@ -297,19 +297,6 @@ def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
         result.add(session, wanted)
 
 
-@contextmanager
-def replay_sessions(
-    work: SessionWork, settings: ReplaySettings, wanted: Wanted
-) -> Iterator[ReplayResult]:
-    """Replay sessions under a policy, with a progress bar.
-
-    Raises OSError and ValueError, with the file's name.
-    """
-    with open_result(settings) as result:
-        fill(result, work, wanted)
-        yield result
-
-
 def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -> ReplayedSession:
     """Replay a session. No request is kept, unless a chart is wanted."""
     log = log_of(session)

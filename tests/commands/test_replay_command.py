@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from addon.commands.main import main
-from addon.commands.replay import Wanted, render_conversations, replay_sessions
+from addon.commands.replay import Wanted, fill, open_result, render_conversations
 from addon.commands.work import open_work, read_sessions
 from addon.places import shipped
 from addon.recordings.flows import read_flows, write_flows
@@ -327,9 +327,10 @@ def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
 def test_a_table_that_is_too_wide_becomes_two(width: int, tables: int) -> None:
     with (
         open_work([SESSION, CHATS[1]], starts_for_few=False) as work,
-        replay_sessions(work, SETTINGS, Wanted()) as found,
+        open_result(SETTINGS) as found,
         (console := Console(width=width)).capture() as capture,
     ):
+        fill(found, work, Wanted())
         console.print(render_conversations(found))
     shown = capture.get()
     total = summarize(found.totals)
