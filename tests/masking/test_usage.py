@@ -110,6 +110,17 @@ def gemini(total: int | None = None, **more: int) -> dict[str, object]:
             Usage(prompt=100, cached=90, completion=40),
             id="nor is more written than is left of it",
         ),
+        pytest.param(
+            {
+                "usage": {
+                    "inputTokens": 100,
+                    "cacheWriteInputTokens": 10,
+                    "cacheDetails": [{"ttl": "1h", "inputTokens": 20}],
+                }
+            },
+            Usage(prompt=110, written=10),
+            id="nor more for an hour than is written",
+        ),
     ],
 )
 def test_a_total_settles_what_stands_outside_of_a_count(

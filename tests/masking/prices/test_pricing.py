@@ -119,6 +119,13 @@ def test_what_is_billed_is_configured_or_listed_or_assumed(
         pytest.param(*OPEN_AI, None, (2.5, 10, None), id="the standard one"),
         pytest.param("example.com", "m", "priority", (None, None, None), id="without a price"),
         pytest.param(None, None, "priority", (None, None, None), id="without a model"),
+        pytest.param(
+            "example.com",
+            "llama-3.1-70b-instruct-fp8",
+            "fast",
+            (None, None, None),
+            id="nobody sells it otherwise",
+        ),
     ],
 )
 def test_a_tier_of_service_has_its_price_where_the_list_knows_it(
