@@ -125,9 +125,7 @@ def test_qwen_code_goes_back_on_a_branch(tmp_path: Path) -> None:
         "{ broken",
         '{"half',
     )
-    main, side = (
-        conversation for log in QWEN_CODE.find(tmp_path) for conversation in QWEN_CODE.read(log)
-    )
+    main, side = read(QWEN_CODE, tmp_path)
     *_, request = main.requests()
     assert (USER, LOOKS, RESULT, {"role": "user", "content": "Or else?"}) == request.items
     assert (False, True) == (main.is_side, side.is_side)

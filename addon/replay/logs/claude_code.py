@@ -248,12 +248,16 @@ def _list_files(path: Path) -> Iterator[_Found]:
 
 
 def _is_log(path: Path) -> bool:
-    """Whether a file begins as a log does. Nothing is parsed: quotes in a text are escaped."""
+    """Whether a file begins as a log does: quotes in a text are escaped.
+
+    qwen-code's sub-agents log lines with the same keys, and `parts` in their messages.
+    """
     try:
         with path.open("rb") as file:
             left = _SIGN_BYTES
             while left > 0 and (line := file.readline(left)):
-                if line.startswith(b"{") and all(sign in line for sign in _SIGNS):
+                has_signs = line.startswith(b"{") and all(sign in line for sign in _SIGNS)
+                if has_signs and "parts" not in _object((_decode(line) or {}).get("message")):
                     return True
                 left -= len(line)
     except OSError:
