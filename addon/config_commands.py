@@ -28,6 +28,14 @@ class Advice:
         """Return the command that gives settings these values, by name, as `schema1.enabled`."""
         return self._render("set", [_render_change(*each) for each in settings.items()])
 
+    def change(self, settings: Mapping[str, object]) -> str:
+        """Return the same command for a sentence, with the one that undoes it."""
+        return f"{self.set(settings)} (undo: {self.unset(*settings)})"
+
+    def unset(self, *names: str) -> str:
+        """Return the command that gives settings their defaults again."""
+        return self._render("unset", [*names])
+
     def add(self, name: str, *values: object) -> str:
         """Return the command that adds to the list that a setting has, as `hosts.uncached`."""
         return self._render("add", [_render_change(name, value) for value in values])

@@ -6,8 +6,9 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 import tomlkit
@@ -25,11 +26,12 @@ from addon.config import (
     CONFIG_VARIABLE,
     ConfigFile,
     FoundConfig,
+    advise,
     describe_local,
     locate_config,
     user_config,
 )
-from addon.config_commands import dump_toml, render_toml
+from addon.config_commands import Advice, dump_toml, render_toml
 from addon.places import read_regular, replace_file, shipped
 from addon.replay.numbers import pluralize
 from masking.config import (
@@ -186,7 +188,7 @@ def check(file: Path) -> None:
         print(f"{name} = {render_toml(value)}  (default: {render_toml(before)})")
 
 
-# set and add
+# set, add, and unset
 
 
 @command.command("set")
@@ -198,9 +200,10 @@ def set_values(config: str, changes: tuple[str, ...]) -> None:
     For example: obsmask config set schema1.window_turns=12
 
     The rest of the file stays the same, comments included. If you have no file of your own, this
-    creates one, like `obsmask config init`. If there is a mistake, the file stays unchanged.
+    creates one, like `obsmask config init`. If there is a mistake, the file stays unchanged. The
+    output ends with the command that undoes the change.
     """
-    _edit(config, changes, adds=False)
+    _edit(config, [read_edit(change) for change in changes])
 
 
 @command.command("add")
@@ -213,12 +216,38 @@ def add_values(config: str, changes: tuple[str, ...]) -> None:
 
     Otherwise like `obsmask config set`.
     """
-    _edit(config, changes, adds=True)
+    _edit(config, [read_edit(change, "add") for change in changes])
 
 
-def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
+@command.command("unset")
+@config_option
+@click.argument("names", nargs=-1, required=True, metavar="TABLE.KEY...")
+def unset_values(config: str, names: tuple[str, ...]) -> None:
+    """Take settings out of your configuration file, so that their defaults apply.
+
+    For example: obsmask config unset schema1.window_turns
+
+    The rest of the file stays the same, comments included.
+    """
+    edits = [_read_unset(name) for name in names]
+    if locate_config(config).place == "shipped":
+        print("Nothing to change: you have no configuration file, so every default applies.")
+        return
+    _edit(config, edits)
+
+
+def _read_unset(name: str) -> "Edit":
+    """Return the edit that takes a setting out of a file. Raises ConfigError for a name of none."""
+    name = name.removeprefix(f"{ROOT}.")
+    if name not in _SHIPPED:
+        (close,) = get_close_matches(name, _SHIPPED, 1) or ("",)
+        hint = f", did you mean {close}?" if close else ""
+        raise ConfigError(f"no such setting{hint}", printable(name))
+    return Edit(tuple(name.split(".")), None, "unset")
+
+
+def _edit(config: str, edits: Sequence["Edit"]) -> None:
     """Change the file that is used, or the user's own in place of the shipped one."""
-    edits = [read_edit(change, adds=adds) for change in changes]
     found = locate_config(config)
     if found.place == "shipped":
         path, before = user_config(), _make_own()
@@ -242,6 +271,18 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
         print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
     if {value.name for value in changed} & AT_THE_NEXT_START:
         print("A running proxy uses this after its next start.")
+    _print_way_back(old, [".".join(edit.keys) for edit in edits], advise(path))
+
+
+def _print_way_back(old: Sequence[ConfigValue], names: Sequence[str], advice: Advice) -> None:
+    """Print what gives these settings back what they had in the file, or had by default."""
+    had = {value.name: value.value for value in old if value.source == "file"}
+    before = {name: had[name] for name in dict.fromkeys(names) if name in had}
+    commands = [advice.set(before)] if before else []
+    if new := [name for name in dict.fromkeys(names) if name not in had]:
+        commands.append(advice.unset(*new))
+    for each in commands:
+        print(f"To undo: {printable(each)}")
 
 
 # How they edit a file: tomlkit edits its text, which keeps comments and layout. The result is not
@@ -249,21 +290,23 @@ def _edit(config: str, changes: Sequence[str], *, adds: bool) -> None:
 
 _BOM = b"\xef\xbb\xbf"
 
+Verb = Literal["set", "add", "unset"]
+
 
 class Edit(NamedTuple):
     """A setting, by the keys that lead to it from our table, and its new value.
 
-    adds: whether the value is added to the list that is there, instead.
+    verb: "add" adds the value to the list that is there; "unset" takes the setting out of the file.
     """
 
     keys: tuple[str, ...]
     value: object
-    adds: bool = False
+    verb: Verb = "set"
 
 
-def read_edit(text: str, *, adds: bool) -> Edit:
+def read_edit(text: str, verb: Verb = "set") -> Edit:
     """Parse `TABLE.KEY=VALUE`. Raises OverrideError for anything else."""
-    return Edit(*read_override(text), adds)
+    return Edit(*read_override(text), verb)
 
 
 def edit_config(data: bytes, edits: Sequence[Edit]) -> bytes:
@@ -279,7 +322,10 @@ def edit_config(data: bytes, edits: Sequence[Edit]) -> bytes:
     parse_settings(tomlkit.dumps({ROOT: wanted}).encode())
     text = data.removeprefix(_BOM).decode().replace("\r\n", "\n")
     for edit in edits:
-        document = {**document, ROOT: _apply(document.get(ROOT, {}), edit)}
+        changed = _apply(document.get(ROOT, {}), edit)
+        if edit.verb == "unset" and changed == document.get(ROOT, {}):
+            continue
+        document = {**document, ROOT: changed}
         edited = (each for each in _list_texts(text, edit, document) if _is(each, document))
         if (found := next(edited, None)) is None:
             raise ConfigError(
@@ -294,6 +340,12 @@ def edit_config(data: bytes, edits: Sequence[Edit]) -> bytes:
 
 def _list_texts(text: str, edit: Edit, wanted: Mapping[str, Any]) -> Iterator[str]:
     """Yield texts that may be the document after an edit; what it then says is `wanted`."""
+    if edit.verb == "unset":
+        yield _comment_out(text, edit.keys)
+        with contextlib.suppress(TOMLKitError):
+            without = _edit_text(text, edit)
+            yield from (without, f"[{ROOT}]\n{without}")  # where it was the only one
+        return
     with contextlib.suppress(TOMLKitError):  # of some documents that are right
         yield _edit_text(_uncomment(text, edit.keys), edit)
     value = functools.reduce(lambda table, key: table[key], (ROOT, *edit.keys), wanted)
@@ -301,7 +353,14 @@ def _list_texts(text: str, edit: Edit, wanted: Mapping[str, Any]) -> Iterator[st
 
 
 def _is(text: str, wanted: Mapping[str, Any]) -> bool:
-    return _read_or_none(text.encode()) == wanted
+    """Whether a text says what is wanted; an empty table of ours says nothing."""
+    document = _read_or_none(text.encode())
+    return document is not None and ROOT in document and _prune(document) == _prune(wanted)
+
+
+def _prune(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    ours = document[ROOT]
+    return {**document, ROOT: {name: each for name, each in ours.items() if each != {}}}
 
 
 def _apply(table: Mapping[str, Any], edit: Edit) -> Mapping[str, Any]:
@@ -311,8 +370,12 @@ def _apply(table: Mapping[str, Any], edit: Edit) -> Mapping[str, Any]:
         key, *inner = keys
         before = inside.get(key)
         if inner:
+            if edit.verb == "unset" and not isinstance(before, Mapping):
+                return inside
             return {**inside, key: put(before if isinstance(before, Mapping) else {}, inner)}
-        return {**inside, key: _add(before, edit) if edit.adds else edit.value}
+        if edit.verb == "unset":
+            return {name: value for name, value in inside.items() if name != key}
+        return {**inside, key: _add(before, edit) if edit.verb == "add" else edit.value}
 
     return put(table, edit.keys)
 
@@ -338,7 +401,9 @@ def _edit_text(text: str, edit: Edit) -> str:
         if name not in table:
             table[name] = _make_table(table)
         table = table[name]
-    if not edit.adds:
+    if edit.verb == "unset":
+        del table[key]
+    elif edit.verb == "set":
         table[key] = tomlkit.value(dump_toml(edit.value))
     elif key not in table:
         table[key] = _add(None, edit)
@@ -371,6 +436,28 @@ def _uncomment(text: str, keys: Sequence[str]) -> str:
         setting = [line[1:] for line in lines[first : last + 1]]
         if _read_or_none("\n".join(setting).encode()) is not None:
             return "\n".join([*lines[:first], *setting, *lines[last + 1 :]])
+    return text
+
+
+def _comment_out(text: str, keys: Sequence[str]) -> str:
+    """Return a document's text with a setting behind a `#` again, with the value it then has.
+
+    Unchanged if no comment stands before it, as one does in what `obsmask config init` writes.
+    """
+    *outer, key = keys
+    lines = text.split("\n")
+    header = f"[{'.'.join((ROOT, *outer))}]"
+    if header not in lines:
+        return text
+    start = lines.index(header) + 1
+    end = next((n for n in range(start, len(lines)) if lines[n].startswith("[")), len(lines))
+    first = next((n for n in range(start, end) if lines[n].startswith(f"{key} = ")), None)
+    if first is None or not lines[first - 1].startswith("#"):
+        return text
+    for last in range(first, end):  # a list may take several lines
+        if _read_or_none("\n".join(lines[first : last + 1]).encode()) is not None:
+            setting = f"#{key} = {dump_toml(_SHIPPED['.'.join(keys)])}"
+            return "\n".join([*lines[:first], setting, *lines[last + 1 :]])
     return text
 
 

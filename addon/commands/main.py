@@ -19,7 +19,7 @@ _COMMANDS = {
     "demo": "Play a recorded session through the proxy, offline.",
     "env": "Print the environment variables a client needs to use a running proxy.",
     "doctor": "Check the setup and suggest fixes.",
-    "config": "Show, create, edit, or check the configuration.",
+    "config": "Show, create, change, or check the configuration.",
     "proxy": "Run the proxy in the foreground.",
     "ext-proc": "Run as an Envoy external processor.",
     "page": "Open the live page, or the history of all sessions.",

@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -13,12 +14,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from addon.commands.config import edit_config, read_edit
+from addon.commands.config import Edit, edit_config, read_edit
 from addon.commands.main import main
 from addon.config import user_config
 from addon.config_commands import render_toml
 from addon.places import shipped
-from masking.config import Settings, parse_settings
+from masking.config import Settings, list_values, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON
 
@@ -244,6 +245,8 @@ def test_a_change_leaves_all_else_as_it_is(
         f"Written: {file}",
         "schema1.window_turns = 12  (was: 4)",
         "schema1.min_chars = 5  (was: 0)",
+        f"To undo: obsmask config set --config {file} schema1.window_turns=4",
+        f"To undo: obsmask config unset --config {file} schema1.min_chars",
     ] == run(capsys, "set", "--config", file, window, "schema1.min_chars=5")
     price = 'prices={ host = "b.example", read = 0.1, write = 1.0 }'
     added = ["hosts.uncached=b.example", "hosts.uncached=a.example", price]
@@ -251,6 +254,8 @@ def test_a_change_leaves_all_else_as_it_is(
         f"Written: {file}",
         'hosts.uncached = ["a.example", "b.example"]  (was: ["a.example"])',
         'prices = [{ host = "b.example", model = "*", read = 0.1, write = 1.0 }]  (was: [])',
+        f"To undo: obsmask config set --config {file} 'hosts.uncached=[\"a.example\"]'",
+        f"To undo: obsmask config unset --config {file} prices",
     ] == run(capsys, "add", "--config", file, *added)
     assert (mark + CHANGED).replace("\n", newline).encode() == file.read_bytes()
     assert 0o640 == stat.S_IMODE(file.stat().st_mode)
@@ -372,23 +377,31 @@ PIECES = [
     ),
     *("# a remark\n", "#window_turns = 8\n", "#uncached = []\n", "\n", "mode = 'on'\n", "x = 1\n"),
 ]
-CHANGES = {
-    *(("schema1.window_turns=12", False), ("mode=observe", False), ("hosts.uncached=b", True)),
-    *(("prices={ read = 0.1, write = 1.0 }", True), ("mcp.enabled=true", False)),
-    *(("schema1.keep_tools=['a']", False), ("rules={ model = 'k' }", True)),
-}
+CHANGES = (
+    *(Edit(("schema1", "window_turns"), 12), Edit(("mode",), "observe")),
+    *(Edit(("hosts", "uncached"), "b", "add"), Edit(("mcp", "enabled"), True)),
+    *(
+        read_edit("prices={ read = 0.1, write = 1.0 }", "add"),
+        Edit(("schema1", "keep_tools"), ["a"]),
+    ),
+    *(read_edit("rules={ model = 'k' }", "add"), Edit(("schema1", "min_chars"), None, "unset")),
+    *(Edit((name,), None, "unset") for name in ("prices", "rules")),
+    Edit(("hosts", "uncached"), None, "unset"),
+)
 
 
-@given(st.lists(st.sampled_from(PIECES)), st.sets(st.sampled_from(sorted(CHANGES)), min_size=1))
+@given(
+    st.lists(st.sampled_from(PIECES)),
+    st.lists(st.sampled_from(CHANGES), min_size=1, unique_by=lambda edit: edit.keys),
+)
 def test_a_change_is_made_as_it_was_asked_for_or_not_at_all(
-    pieces: list[str], changes: set[tuple[str, bool]]
+    pieces: list[str], edits: list[Edit]
 ) -> None:
     text = "".join(pieces)
     try:
         parse_settings(text.encode())
     except ConfigError:
         assume(False)
-    edits = [read_edit(change, adds=adds) for change, adds in sorted(changes)]
     try:
         edited = edit_config(text.encode(), edits).decode()
     except ConfigError:  # it is laid out in a way that cannot be changed
@@ -398,9 +411,16 @@ def test_a_change_is_made_as_it_was_asked_for_or_not_at_all(
     assert {name: after[name] for name in after.keys() - ours} == {
         name: before[name] for name in before.keys() - ours
     }
-    for keys, value, adds in edits:
-        found = functools.reduce(lambda table, key: table[key], keys, after["observation_masking"])
-        assert value in found if adds and isinstance(found, list) else value == found or adds
+    for (*outer, key), value, verb in edits:
+        table = functools.reduce(
+            lambda table, key: table.get(key, {}), outer, after.get("observation_masking", {})
+        )
+        if verb == "unset":
+            assert key not in table
+        else:
+            assert value in table[key] if verb == "add" else value == table[key]
+    if any(edit.verb == "unset" for edit in edits):
+        return  # a remark on what is gone goes, too
     for remark in ("# a remark", "# why", "# a server"):
         assert text.count(remark) == edited.count(remark)
 
@@ -422,8 +442,84 @@ def test_the_shipped_file_is_not_changed(capsys: Screen) -> None:
 
 def test_a_change_that_waits_for_the_next_start_says_so(capsys: Screen, file: Path) -> None:
     said = "A running proxy uses this after its next start."
-    assert said == run(capsys, "set", "--config", file, "page.port=9464")[-1]
+    assert said in run(capsys, "set", "--config", file, "page.port=9464")
     assert said not in run(capsys, "set", "--config", file, "mcp.enabled=true")
+
+
+# Taking a change back
+
+
+def test_what_was_set_can_be_unset(capsys: Screen) -> None:
+    nothing = ["Nothing to change: you have no configuration file, so every default applies."]
+    assert nothing == run(capsys, "unset", "schema1.bound_reasoning")
+    run(capsys, "init")
+    before = user_config().read_bytes()
+    run(capsys, "set", "schema1.bound_reasoning=drop", 'hosts.never=["a.example", "b"]', "mode=off")
+    assert [
+        f"Written: {user_config()}",
+        'schema1.bound_reasoning = "try"  (was: "drop")',
+        "To undo: obsmask config set schema1.bound_reasoning=drop",
+    ] == run(capsys, "unset", "observation_masking.schema1.bound_reasoning")
+    run(capsys, "unset", "mode", "hosts.never", "schema1.window_turns")
+    after = user_config().read_bytes()
+    assert [] == [each for each in list_values(after) if each.source == "file"]
+    assert tomllib.loads(before.decode()) == tomllib.loads(after.decode())
+    assert before.count(b"\n#bound_reasoning = ") == after.count(b"\n#bound_reasoning = ")
+    already = [f"Nothing to change: {user_config()} already says so."]
+    assert already == run(capsys, "unset", "mode")
+
+
+def test_what_a_change_says_undoes_it(capsys: Screen, file: Path) -> None:
+    before = tomllib.loads(file.read_text(encoding="utf-8"))
+    price = 'prices={ model = "a b", read = 0.1, write = 1.0 }'
+    for change in (
+        ["set", "schema1.window_turns=12", "schema1.min_chars=5"],
+        ["add", "hosts.uncached=b.example", price],
+        ["unset", "schema1.window_turns"],
+    ):
+        lines = run(capsys, change[0], "--config", file, *change[1:])
+        undo = [line.removeprefix("To undo: ") for line in lines if line.startswith("To undo: ")]
+        assert undo
+        for each in undo:
+            run(capsys, *shlex.split(each)[2:])
+        after = tomllib.loads(file.read_text(encoding="utf-8"))
+        ours = after["observation_masking"]
+        after["observation_masking"] = {name: each for name, each in ours.items() if each != {}}
+        assert before == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "observation_masking = { schema1 = { min_chars = 1 } }\n",
+        "observation_masking.schema1.min_chars = 1\n",
+        "[observation_masking]\nschema1.min_chars = 1\nhosts.uncached = ['x']\n",
+        "[observation_masking.hosts]\n[other]\n[observation_masking.schema1]\nmin_chars = 1\n",
+        "[observation_masking.schema1]\n# why\nmin_chars = 1\n# how\nmax_loss = 0.1\n",
+    ],
+)
+def test_a_setting_is_unset_in_files_of_many_layouts(capsys: Screen, file: Path, text: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    run(capsys, "unset", "--config", file, "schema1.min_chars")
+    after = file.read_bytes()
+    assert parse_settings(after) is not None
+    assert "schema1.min_chars" not in [
+        each.name for each in list_values(after) if each.source == "file"
+    ]
+    assert ("other" in text, "uncached" in text) == (b"other" in after, b"uncached" in after)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("schema1.bound_reasonin", "no such setting, did you mean schema1.bound_reasoning? in "),
+        ("schema1", "no such setting"),
+        ("mode=on", "no such setting"),
+    ],
+)
+def test_what_is_no_setting_cannot_be_unset(capsys: Screen, name: str, problem: str) -> None:
+    code, error = fail(capsys, "unset", name)
+    assert (1, True, True) == (code, problem in error, name in error)
 
 
 # What a file says
