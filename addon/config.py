@@ -381,7 +381,8 @@ def render_recall(settings: Settings, advice: Advice) -> str | None:
     if not any(one.policy.template.names_recall for one in settings.with_rules):
         shown = {"recall.enabled": True, "schema1.placeholder_template": _RECALLED}
         line += (
-            f", but no placeholder shows the id to read it by. This one does: {advice.set(shown)}"
+            ", but no placeholder shows the id to read it by. This one does: "
+            f"{advice.change(shown)}"
         )
     return printable(line)
 
@@ -391,7 +392,7 @@ def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> st
     problem = os.strerror(error.errno) if error.errno else str(error)  # its own names the address
     return (
         f"no page at {settings.host}:{settings.port}: {problem}; "
-        f"for any free port: {advice.set({'page.port': 0})}"
+        f"for any free port: {advice.change({'page.port': 0})}"
     )
 
 

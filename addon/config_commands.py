@@ -5,13 +5,14 @@ command from here. Lines for the file are never advised, because where they may 
 what is in it already. `tests/addon/test_advice.py` carries out each advice that is given.
 """
 
+import functools
 import json
 import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from masking.config import read_override
+from masking.config import ROOT, list_values, read_override
 from masking.errors import OverrideError, printable
 
 
@@ -29,8 +30,14 @@ class Advice:
         return self._render("set", [_render_change(*each) for each in settings.items()])
 
     def change(self, settings: Mapping[str, object]) -> str:
-        """Return the same command for a sentence, with the one that undoes it."""
-        return f"{self.set(settings)} (undo: {self.unset(*settings)})"
+        """Return the same command for a sentence, with the one that undoes it.
+
+        Whoever is to set a default has set something else, which nobody here knows: the command
+        itself then says how to undo it.
+        """
+        shipped = shipped_values()
+        new = [name for name, value in settings.items() if value != shipped[name]]
+        return f"{self.set(settings)} (undo: {self.unset(*new)})" if new else self.set(settings)
 
     def unset(self, *names: str) -> str:
         """Return the command that gives settings their defaults again."""
@@ -43,6 +50,12 @@ class Advice:
     def _render(self, verb: str, changes: list[str]) -> str:
         named = [] if self._file is None else ["--config", str(self._file)]
         return shlex.join(["obsmask", "config", verb, *named, *changes])
+
+
+@functools.cache
+def shipped_values() -> Mapping[str, object]:
+    """Return the default of each setting that a file can have, by name, as JSON values."""
+    return {name: shipped for name, _, shipped, _ in list_values(f"[{ROOT}]".encode())}
 
 
 def _render_change(name: str, value: object) -> str:

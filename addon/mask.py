@@ -167,7 +167,7 @@ def render_recording(settings: Settings, options: Options, advice: Advice) -> st
     return printable(
         f"{options.save_stream_file} keeps the client's own body of each masked request, so that "
         "it can be replayed. To switch that off: "
-        f"{advice.set({'recording.keep_original': False})}"
+        f"{advice.change({'recording.keep_original': False})}"
     )
 
 

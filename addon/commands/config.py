@@ -31,7 +31,7 @@ from addon.config import (
     locate_config,
     user_config,
 )
-from addon.config_commands import Advice, dump_toml, render_toml
+from addon.config_commands import Advice, dump_toml, render_toml, shipped_values
 from addon.places import read_regular, replace_file, shipped
 from addon.replay.numbers import pluralize
 from masking.config import (
@@ -239,8 +239,8 @@ def unset_values(config: str, names: tuple[str, ...]) -> None:
 def _read_unset(name: str) -> "Edit":
     """Return the edit that takes a setting out of a file. Raises ConfigError for a name of none."""
     name = name.removeprefix(f"{ROOT}.")
-    if name not in _SHIPPED:
-        (close,) = get_close_matches(name, _SHIPPED, 1) or ("",)
+    if name not in shipped_values():
+        (close,) = get_close_matches(name, shipped_values(), 1) or ("",)
         hint = f", did you mean {close}?" if close else ""
         raise ConfigError(f"no such setting{hint}", printable(name))
     return Edit(tuple(name.split(".")), None, "unset")
@@ -383,13 +383,10 @@ def _apply(table: Mapping[str, Any], edit: Edit) -> Mapping[str, Any]:
 def _add(before: object, edit: Edit) -> object:
     """Return a list with one value more, unless it has it already."""
     if before is None:
-        before = _SHIPPED.get(".".join(edit.keys), [])
+        before = shipped_values().get(".".join(edit.keys), [])
     if not isinstance(before, list):
         raise ConfigError("not a list: `obsmask config set` sets it", ".".join(edit.keys))
     return before if edit.value in before else [*before, edit.value]
-
-
-_SHIPPED = {name: shipped for name, _, shipped, _ in list_values(f"[{ROOT}]".encode())}
 
 
 def _edit_text(text: str, edit: Edit) -> str:
@@ -456,7 +453,7 @@ def _comment_out(text: str, keys: Sequence[str]) -> str:
         return text
     for last in range(first, end):  # a list may take several lines
         if _read_or_none("\n".join(lines[first : last + 1]).encode()) is not None:
-            setting = f"#{key} = {dump_toml(_SHIPPED['.'.join(keys)])}"
+            setting = f"#{key} = {dump_toml(shipped_values()['.'.join(keys)])}"
             return "\n".join([*lines[:first], setting, *lines[last + 1 :]])
     return text
 

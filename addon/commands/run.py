@@ -52,7 +52,6 @@ from addon.recall import FOLDER_VARIABLE
 from addon.records.file import read_records
 from addon.records.tally import Tally
 from addon.records.words import (
-    CHANGES,
     PASSED,
     WhyUnmasked,
     explain_passed,
@@ -563,11 +562,11 @@ def _render_parts(
     if health.lost_records:
         yield f"{health.summary}, of which {health.lost_records} could not be recorded"
     elif tally.count:
-        yield render_tally(tally, _find_why(tally, health, remedies))
+        yield render_tally(tally, _explain_unmasked(tally, health, remedies))
     else:
         yield _explain_nothing(ended)
     signed = tally.passed_through[SIGNED]
-    if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).setting:
+    if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).command:
         yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"
     if tally.outgrown:
         yield render_outgrown(tally)
@@ -600,16 +599,16 @@ def _render_past(past: Counts) -> Iterator[str]:
         yield f"QUIC refused ({past.quic} packet{'' if past.quic == 1 else 's'})"
 
 
-def _find_why(tally: Tally, health: Health, remedies: Remedies) -> WhyUnmasked:
+def _explain_unmasked(tally: Tally, health: Health, remedies: Remedies) -> str:
     """Return why nothing was masked, with the option that changes that, if there is one."""
     why = why_nothing_masked(tally)
     if why == PASSED["signed"]:
         hindrance = f", and {remedies.hindrance}" if remedies.hindrance else ""
-        return WhyUnmasked(f"{why.because}{hindrance}", remedies.signed)
-    if why == PASSED["pass"] and remedies.keeps_sockets:
-        return WhyUnmasked(why.because, remedies.held)
-    if change := CHANGES.get(why):
-        return WhyUnmasked(why.because, advise(Path(health.config)).set(change))
-    if why in PASSED.values() and why.setting is not None:
-        return WhyUnmasked(why.because, remedies.held)
-    return why
+        why = WhyUnmasked(f"{why.because}{hindrance}", remedies.signed)
+    elif remedies.keeps_sockets and why in (PASSED["pass"], PASSED["unknown"]):
+        why = WhyUnmasked(why.because, remedies.held)
+    elif why == PASSED["unknown"]:
+        why = why._replace(command=remedies.held, change=())
+    return why.explain(
+        advise(Path(health.config)), shortens=health.shortens or tally.arrival.is_any
+    )

@@ -24,6 +24,7 @@ from addon.records.words import (
     count_requests,
     count_summaries,
     explain_passed,
+    explain_unmasked,
     find_currency,
     find_record_currency,
     list_answers,
@@ -36,7 +37,6 @@ from addon.records.words import (
     render_resent,
     render_uncertain,
     why_lost,
-    why_nothing_masked,
 )
 from addon.request import one_line
 
@@ -165,7 +165,7 @@ def _describe_cache(tally: Tally) -> Rows:
 
 def _describe_untouched(tally: Tally) -> Rows:
     if tally.count > tally.requests["observed"] and not tally.changed:
-        yield str(why_nothing_masked(tally))
+        yield f"nothing masked, because {explain_unmasked(tally)}"
 
 
 def _describe_observed(tally: Tally) -> Rows:
@@ -257,13 +257,15 @@ def _render_waits(waits: Waits) -> str:
 
 def _describe_passed(tally: Tally) -> Rows:
     for why, count in tally.passed_through.most_common():
-        yield f"{count_requests(count)}: {explain_passed(tally, why).explain()}"
+        words = explain_passed(tally, why).explain(shortens=tally.arrival.is_any)
+        yield f"{count_requests(count)}: {words}"
 
 
 def _describe_bound(tally: Tally) -> Rows:
     if tally.changed:  # else another row gives it as the reason why nothing was masked
         for binding, count in tally.bound.most_common():
-            yield f"{count_requests(count)}: {BOUND[binding].explain()}"
+            words = BOUND[binding].explain(shortens=tally.arrival.is_any)
+            yield f"{count_requests(count)}: {words}"
 
 
 def _describe_assumed(tally: Tally) -> Rows:

@@ -10,13 +10,13 @@ from addon.records.harm import NOTE, Holdout, describe_effects, render_left_out,
 from addon.records.tally import BillSum, Tally
 from addon.records.words import (
     INPUT_TOKENS,
+    explain_unmasked,
     find_currency,
     list_clearings,
     list_rereads,
     render_net,
     render_resent,
     render_tally,
-    why_nothing_masked,
 )
 from masking.accounting import Move, divide_savings
 
@@ -94,7 +94,7 @@ def describe_sums(tally: Tally) -> Described:
         "is_loss": bill.is_certain and bill.saved < 0,
         "line": line,
         "notes": notes,
-        "why": why_nothing_masked(tally).explain() if tally.count and not tally.changed else None,
+        "why": explain_unmasked(tally) if tally.count and not tally.changed else None,
     }
 
 

@@ -44,6 +44,7 @@ class Health(BaseModel):
     state: the line of its log that says what is on.
     base_urls: whether its port takes requests to `base_urls.behind`.
     changes_bound: as in `masking.config.Settings`.
+    shortens: whether long results are shortened at arrival.
     records: the record file; None if there is no place for one.
     lost_records: how many could not be written there, as on a full disk.
     summary: the totals of the run so far, in a line, with those records.
@@ -61,6 +62,7 @@ class Health(BaseModel):
     is_masking: bool
     base_urls: bool = False
     changes_bound: bool = False
+    shortens: bool = False
     config: str
     records: str | None
     lost_records: int = 0
@@ -184,6 +186,7 @@ class HealthEndpoint:
             "is_masking": settings.any_changes,
             "base_urls": True,
             "changes_bound": settings.changes_bound,
+            "shortens": settings.strategies.shortens and settings.strategies.arrival.enabled,
             "config": str(config.path),
             "records": recorder.path,
             "lost_records": recorder.lost,

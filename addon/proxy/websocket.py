@@ -38,6 +38,7 @@ from addon.proxy.marks import (
     mark,
     was_changed,
 )
+from addon.records.words import LOSES_REASONING, SHORTENS_TOO
 from addon.request import PlainMessage, client_of, digest_account, is_opened, path_of
 from addon.stages import Interruption, Received
 from masking.model import Decision
@@ -228,7 +229,7 @@ def explain_closed(host: str, client: str, advice: Advice) -> str:
     """Return what is done to a client that is sent to HTTP, and what undoes that."""
     return (
         f"{host}: {client} is asked to speak HTTP in place of its WebSocket, so that its old tool "
-        f"results can be masked. To leave it alone: {advice.set({'websocket.mode': 'pass'})}"
+        f"results can be masked. To leave it alone: {advice.change({'websocket.mode': 'pass'})}"
     )
 
 
@@ -246,18 +247,19 @@ def explain_passed(
     if why == "pass":
         return (
             f"{told}. For it to send whole histories over HTTP, which are: "
-            f"{advice.set({'websocket.mode': 'auto'})}"
+            f"{advice.change({'websocket.mode': 'auto'})}"
         )
     if why == "unknown":
         return (
             f"{told}. It is not known to speak HTTP when a WebSocket is refused. If it does, have "
-            f"it refused: {advice.set({'websocket.mode': 'http'})}"
+            f"it refused: {advice.change({'websocket.mode': 'http'})}"
         )
     if why == "bound":
         return (
             f"{told}. They would not be over HTTP either, because {model or 'the model'} would "
-            "lose its reasoning, without a word. If the saving is worth that: "
-            f"{advice.set({'schema1.bound_reasoning': 'drop'})}"
+            f"lose its reasoning, without a word. {SHORTENS_TOO}"
+            f"{advice.change({'arrival.enabled': True})}. To mask old results, too, but "
+            f"{LOSES_REASONING}: {advice.change({'schema1.bound_reasoning': 'drop'})}"
         )
     if why == "alone":
         return (

@@ -18,6 +18,7 @@ from addon.once import Once
 from addon.passed import name_of
 from addon.records.file import Log, RecordFile, read_records
 from addon.records.record import RequestRecord
+from addon.records.words import LOSES_REASONING, SHORTENS_TOO
 from addon.request import one_line
 from masking.config import MetricsSettings
 from masking.model import Decision
@@ -64,35 +65,43 @@ def _say_signed(record: RequestRecord, _: Advice) -> str:
 
 
 def _say_bound(record: RequestRecord, advice: Advice) -> str:
+    line = _explain_bound(record)
+    if record.bound != "may_refuse" and not (record.long_kept or record.shortened):
+        line += f". {SHORTENS_TOO}{advice.change({'arrival.enabled': True})}"
     if record.clearing == "possible":
-        change = advice.set({"schema1.provider_clearing": True})
-        return f"{_explain_bound(record, advice)}. Have the provider clear them instead: {change}"
-    return _explain_bound(record, advice)
+        change = advice.change({"schema1.provider_clearing": True})
+        return f"{line}. Have the provider clear them instead: {change}"
+    if record.bound == "drops":
+        return (
+            f"{line}. To mask older results, too, but {LOSES_REASONING}: "
+            f"{advice.change({'schema1.bound_reasoning': 'drop'})}"
+        )
+    return line
 
 
-def _explain_bound(record: RequestRecord, advice: Advice) -> str:
-    place = f"{record.host}: {record.model or 'the model'}"
+def _explain_bound(record: RequestRecord) -> str:
+    binds = (
+        f"{record.host}: {record.model or 'the model'} binds its reasoning to all that precedes it"
+    )
     if record.bound == "may_refuse":
         return (
-            f"{place} binds its reasoning to all that precedes it, and some accounts are refused "
-            "if an older tool result is masked. Whether this one is, one request of claude-code's "
-            "tries as soon as that pays; until then none is masked that reasoning follows"
+            f"{binds}, and some accounts are refused if an older tool result is masked. Whether "
+            "this one is, one request of claude-code's tries as soon as that pays; until then none "
+            "is masked that reasoning follows"
         )
     if record.bound == "account":
         return (
-            f"{place} binds its reasoning to all that precedes it, and has refused this account a "
-            "request with an older tool result masked: for 30 days from then none is masked that "
-            "reasoning follows"
+            f"{binds}, and has refused this account a request with an older tool result masked: "
+            "for 30 days from then none is masked that reasoning follows"
         )
     if record.bound == "refuses":
         return (
-            f"{place} binds its reasoning to all that precedes it, and a request would be refused "
-            "if an older tool result were masked: none is masked that reasoning follows"
+            f"{binds}, and a request would be refused if an older tool result were masked: none is "
+            "masked that reasoning follows"
         )
     return (
-        f"{place} loses its reasoning, without a word, if an older tool result is masked: none is "
-        "masked that reasoning follows. If the saving is worth that, have them masked: "
-        f"{advice.set({'schema1.bound_reasoning': 'drop'})}"
+        f"{record.host}: {record.model or 'the model'} loses its reasoning, without a word, if an "
+        "older tool result is masked: none is masked that reasoning follows"
     )
 
 

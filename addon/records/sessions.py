@@ -32,7 +32,7 @@ from addon.places import make_folder, open_private
 from addon.records.file import Log, read_records, release_lock, take_lock
 from addon.records.record import RequestRecord
 from addon.records.tally import BillSum, Tally
-from addon.records.words import why_lost, why_nothing_masked
+from addon.records.words import explain_unmasked, why_lost
 from masking.accounting import Margin
 from masking.conversation import Conversation
 from masking.errors import printable
@@ -268,7 +268,7 @@ class _Open:
             dollars=_round(bills.dollars, 6),
             borrowed=tuple(seller for seller, _ in bills.borrowed.most_common(3)),
             answer_dollars=round(bills.answer_dollars, 6),
-            why=None if shown.changed else why_nothing_masked(tally).explain(),
+            why=None if shown.changed else explain_unmasked(tally),
             loss=why_lost(shown),
             shortened=self._shortened,
             arrival_tokens=round(shown.arrival.saved.tokens, 0),

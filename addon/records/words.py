@@ -340,7 +340,7 @@ def render_prices(record: RequestRecord) -> str:
 # Some requests, in a line
 
 
-def render_tally(tally: Tally, unmasked: "WhyUnmasked | None" = None) -> str:
+def render_tally(tally: Tally, unmasked: str | None = None) -> str:
     """Return what some requests add up to: `81 requests; input cost $0.31, without masking ...`.
 
     In dollars where a price is known, else in input tokens. Where nothing was masked, it says why:
@@ -350,7 +350,7 @@ def render_tally(tally: Tally, unmasked: "WhyUnmasked | None" = None) -> str:
     return "; ".join(_list_sums(tally, unmasked))
 
 
-def _list_sums(tally: Tally, unmasked: "WhyUnmasked | None") -> Iterator[str]:
+def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
     yield ", ".join(_list_counts(tally))
     masked = tally.count - tally.requests["observed"]
     if masked:
@@ -359,7 +359,7 @@ def _list_sums(tally: Tally, unmasked: "WhyUnmasked | None") -> Iterator[str]:
             yield why
         yield from list_arrival(tally, tally.masked_bills)
         if not tally.changed:
-            yield str(unmasked or why_nothing_masked(tally))
+            yield f"nothing masked, because {unmasked or explain_unmasked(tally)}"
         if tally.summaries:
             yield count_summaries(tally.summaries)
     yield from list_clearings(tally)
@@ -459,7 +459,7 @@ def render_observed(observed: Tally) -> str:
     )
     if observed.changed:
         return costs or "masking would have masked tool results"
-    why = f"masking would have changed nothing, because {why_nothing_masked(observed).explain()}"
+    why = f"masking would have changed nothing, because {explain_unmasked(observed)}"
     return f"{costs}; {why}" if costs else why
 
 
@@ -574,74 +574,119 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
 # Why nothing was masked
 
 
+_ADVICE = Advice()
+
+
 class WhyUnmasked(NamedTuple):
-    """Why nothing was masked, and what would change that; None if nothing would."""
+    """Why nothing was masked, and what would change that, if anything would.
+
+    command: what changes it for a run, as `obsmask run -- claude`; `change` are settings that do.
+    price: what it costs, as a clause; empty if that is nothing.
+    is_bound: whether reasoning is in the way, which leaves long results to be shortened.
+    """
 
     because: str
-    setting: str | None = None
+    command: str | None = None
+    change: tuple[tuple[str, object], ...] = ()
+    price: str = ""
+    is_bound: bool = False
 
-    def __str__(self) -> str:
-        return f"nothing masked, because {self.explain()}"
+    def explain(self, advice: Advice = _ADVICE, *, shortens: bool = False) -> str:
+        """Return why, and what changes that; first what costs no reasoning.
 
-    def explain(self) -> str:
-        """Return why, and what changes that."""
-        end = "" if self.setting is None else f"; {self.setting} changes that"
-        return f"{self.because}{end}"
+        advice: how to change the configuration. shortens: whether long results are shortened
+        already.
+        """
+        words = [self.because]
+        if self.is_bound and not shortens:
+            words.append(SHORTENS)
+        remedies = [self.command] if self.command else []
+        if self.change:
+            remedies.append(advice.change(dict(self.change)))
+        if remedies:
+            price = f", but {self.price}" if self.price else ""
+            words.append(f"{' with '.join(remedies)} changes that{price}")
+        return "; ".join(words)
 
 
-_DROPS = {"schema1.bound_reasoning": "drop"}
+SHORTENS = "obsmask run --shorten cuts long results all the same"
+SHORTENS_TOO = "Long results can be shortened all the same: obsmask run --shorten, or "
+
+LOSES_REASONING = "the model then loses its earlier reasoning"
+"""What masking older results costs where the provider drops the reasoning that follows them."""
+
 BOUND: Mapping[Bound, WhyUnmasked] = {
-    "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it"),
+    "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it", is_bound=True),
     "may_refuse": WhyUnmasked(
         "the model binds its reasoning; whether this account lets older results be masked all the "
-        "same is tried with claude-code, as soon as that pays"
+        "same is tried with claude-code, as soon as that pays",
+        is_bound=True,
     ),
     "account": WhyUnmasked(
         "the model binds its reasoning, and this account refuses requests whose older results are "
-        "masked"
+        "masked",
+        is_bound=True,
     ),
-    "drops": WhyUnmasked("the model would lose its reasoning", Advice().set(_DROPS)),
+    "drops": WhyUnmasked(
+        "the model would lose its reasoning",
+        change=(("schema1.bound_reasoning", "drop"),),
+        price=LOSES_REASONING,
+        is_bound=True,
+    ),
 }
 """By what the provider does with reasoning once a text before it has changed."""
 
-_ASKS_TO_CLEAR = {"schema1.provider_clearing": True}
 CLEARABLE: Mapping[Bound, WhyUnmasked] = {
-    bound: BOUND[bound]._replace(setting=Advice().set(_ASKS_TO_CLEAR))
+    bound: BOUND[bound]._replace(change=(("schema1.provider_clearing", True),))
     for bound in ("refuses", "account")
 }
 """The same where the provider could be asked to clear older results itself."""
 
 _HOLDS = "the provider holds the history of the agent's WebSocket"
-_SENDS_TO_HTTP = {"websocket.mode": "auto"}
 
 PASSED: Mapping[Passed, WhyUnmasked] = {
     "signed": WhyUnmasked("claude-code signs what it sends", "obsmask run -- claude"),
-    "pass": WhyUnmasked(_HOLDS, Advice().set(_SENDS_TO_HTTP)),
-    "unknown": WhyUnmasked(_HOLDS, Advice().set({"websocket.mode": "http"})),
+    "pass": WhyUnmasked(_HOLDS, change=(("websocket.mode", "auto"),)),
+    "unknown": WhyUnmasked(
+        _HOLDS,
+        change=(("websocket.mode", "http"),),
+        price="an agent that speaks no HTTP to models then fails",
+    ),
     "bound": BOUND["drops"],
     "unmasked": WhyUnmasked(f"{_HOLDS}, which stays open unless masking is on"),
 }
 """By why requests passed through, where that can be changed, or can be said better."""
 
-_MASKS_ERRORS = {"schema1.keep_errors": False}
-_ERRORS = WhyUnmasked("the older tool results look like errors", Advice().set(_MASKS_ERRORS))
+_ERRORS = WhyUnmasked(
+    "the older tool results look like errors",
+    change=(("schema1.keep_errors", False),),
+    price="the model then no longer sees them",
+)
 
-CHANGES: Mapping[WhyUnmasked, Mapping[str, object]] = {
-    BOUND["drops"]: _DROPS,
-    **dict.fromkeys(CLEARABLE.values(), _ASKS_TO_CLEAR),
-    PASSED["pass"]: _SENDS_TO_HTTP,
-    _ERRORS: _MASKS_ERRORS,
-}
-"""The settings that change it, where they do: a caller may know in which file."""
+
+def explain_unmasked(tally: Tally) -> str:
+    """Return why no tool result was changed, and what would change that."""
+    return why_nothing_masked(tally).explain(shortens=tally.arrival.is_any)
 
 
 def why_nothing_masked(tally: Tally) -> WhyUnmasked:
     """Return why no tool result was changed; of several causes, first what a setting ends."""
+    why, off = _why_not_masked(tally), tally.requests["off"]
+    if 0 < off < tally.count and not tally.passed_through:  # switched off meanwhile, or by a rule
+        some = f"masking was off for {off:,} of {count_requests(tally.count)}"
+        return why._replace(because=f"{some}, and for the others {why.because}")
+    return why
+
+
+def _why_not_masked(tally: Tally) -> WhyUnmasked:
     passed = tally.passed_through
     if known := [why for why in passed if name_of(why) in PASSED]:
         return explain_passed(tally, max(known, key=passed.__getitem__))
     if tally.bound:
-        ((binding, _),) = tally.bound.most_common(1)
+        counts = tally.bound.copy()
+        if counts["account"]:  # what was not known before is known by now
+            counts["account"] += counts.pop("may_refuse", 0)
+        ((binding, _),) = counts.most_common(1)
         return (CLEARABLE if tally.clearable else BOUND).get(binding, BOUND[binding])
     if tally.requests["observed"] == tally.count:
         return WhyUnmasked("masking is only observed")
@@ -682,11 +727,20 @@ def explain_passed(tally: Tally, why: str) -> WhyUnmasked:
     passed = (PASSED.get(name) if name else None) or WhyUnmasked(one_line(why))
     most = tally.passed_through[why] / 2
     binding = next((each for each in BOUND if tally.passed_bound[why, each] > most), None)
-    if binding is None or passed.setting is None or passed in BOUND.values():
+    if binding is None or not (passed.command or passed.change) or passed.is_bound:
         return passed
     bound = BOUND[binding]
-    both = None if bound.setting is None else f"{passed.setting}, with {bound.setting},"
-    return WhyUnmasked(f"{passed.because}, and {bound.because}", both)
+    bound = bound._replace(
+        because=f"{passed.because}, and {bound.because}",
+        is_bound=name != "signed",  # in which nothing may be shortened, either
+    )
+    if not bound.change:
+        return bound
+    return bound._replace(
+        command=passed.command,
+        change=(*passed.change, *bound.change),
+        price=" and ".join(filter(None, (passed.price, bound.price))),
+    )
 
 
 # A run of the proxy

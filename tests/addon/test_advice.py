@@ -14,10 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from addon.accounts import Accounts
 from addon.commands.demo import RECORDING
 from addon.commands.doctor.configuration import check_configuration, read_configuration
-from addon.commands.doctor.records import check_prices, check_uncached
+from addon.commands.doctor.records import check_passed, check_prices, check_uncached
 from addon.commands.doctor.report import Finding
+from addon.commands.doctor.storage import check_accounts
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run import Ended, Remedies, render_end
@@ -26,11 +28,11 @@ from addon.config_commands import Advice
 from addon.mask import render_recording
 from addon.network import Address
 from addon.passed import HELD, Held
-from addon.places import shipped
+from addon.places import shipped, state_folder
 from addon.proxy.health import Health
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
-from addon.records.words import BOUND, CHANGES, PASSED
+from addon.records.words import BOUND, CLEARABLE, PASSED, WhyUnmasked
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
 from masking.config.settings import Tables
 from tests.support.findings import record
@@ -53,6 +55,13 @@ def _run(*arguments: str) -> Printed:
     return run
 
 
+def _undo(capsys: Screen) -> str:
+    assert main(["config", "set", "schema1.window_turns=12"]) == 0
+    capsys.readouterr()
+    assert main(["config", "set", "schema1.window_turns=4"]) == 0
+    return capsys.readouterr().out.partition("To undo: ")[2]
+
+
 def _fix(find: Callable[[], Iterator[Finding]]) -> Printed:
     return lambda _: "\n".join(found.fix or "" for found in find())
 
@@ -65,6 +74,14 @@ def _diagnose(change: str) -> Printed:
         return "\n".join(f.fix or "" for f in check_configuration(read_configuration("")))
 
     return diagnose
+
+
+def _check_refusal(_: Screen) -> str:
+    accounts = Accounts(state_folder)
+    key = accounts.identify("api.anthropic.com", "claude-opus-5-5", b"key", None)
+    accounts.learn(key, "refuses")
+    accounts.close()
+    return "".join(found.fix or "" for found in check_accounts(ADVICE))
 
 
 def _recalled() -> Settings:
@@ -98,29 +115,29 @@ PRINTED: dict[str, list[Printed]] = {
         lambda _: render_uncached("true", ADVICE),
         _fix(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
-    "addon.records.advice._explain_bound": [
+    "addon.records.advice._say_bound": [
         lambda _: "".join(
             Warnings().find(record(binding="drops", kept={"bound": 1}), ADVICE)
-        )
-    ],
-    "addon.records.advice._say_bound": [
+        ),
         lambda _: "".join(
             Warnings().find(
                 record(binding="refuses", clearing="possible", kept={"bound": 1}), ADVICE
             )
         )
     ],
-    "addon.records.words": [
-        lambda _: "\n".join(map(str, (*PASSED.values(), *BOUND.values(), *CHANGES)))
-    ],
-    "addon.commands.run._find_why": [lambda _: render_end(
+    "addon.records.words.WhyUnmasked.explain": [
+        lambda _: "\n".join(
+            map(WhyUnmasked.explain, (*PASSED.values(), *BOUND.values(), *CLEARABLE.values()))
+        ),
+        lambda _: render_end(
         tally({"binding": "drops", "kept": {"bound": 3}, "tool_results": 3}),
         Health(
             software_version="1", run="0", state="ON", is_masking=True, config=str(user_config()),
             records="/state/requests.jsonl", unopened={}, unserved=0,
         ),
         Remedies(), Ended(("agent",), 0, 60.0), deaths=0, log=None,
-    )],
+        ),
+    ],
     "addon.config.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
     "addon.config.render_no_page": [
         lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
@@ -143,9 +160,20 @@ PRINTED: dict[str, list[Printed]] = {
         _run("prices", "localhost", "gpt-4o"),
         _run("prices", "llm.example.com"),
     ],
+    "addon.commands.config._print_way_back": [_undo],
     "addon.commands.tune.run_tune": [
         _run("tune", "--processes", "1", str(shipped("recordings") / RECORDING))
     ],
+    "addon.commands.doctor.records.check_passed": [
+        _fix(lambda: check_passed([record(passed_through=HELD["pass"])], ADVICE)),
+        lambda _: "".join(
+            found.says
+            for found in check_passed(
+                [record(passed_through=HELD["bound"], binding="drops")], ADVICE
+            )
+        ),
+    ],
+    "addon.commands.doctor.storage.check_accounts": [_check_refusal],
     "addon.commands.doctor.records.check_prices": [
         _fix(lambda: check_prices(
             Settings(), [record(host=LOCAL), record(host=FOREIGN, model='new\x1b "x"')], ADVICE
@@ -163,9 +191,12 @@ COMMAND = re.compile(r"obsmask config (?:set|add)(?: (?:'(?:[^']|'\"'\"')*'|[^\s
 """A command within a sentence: what follows, as ` changes that`, has no `=`."""
 
 
+UNDO = re.compile(r" \(undo: (obsmask config unset [^)]*)\)")
+
+
 def find_commands(text: str) -> list[list[str]]:
     """Return the commands in a text that change a configuration, as a shell reads them."""
-    found = (shlex.split(each)[1:] for each in COMMAND.findall(text))
+    found = (shlex.split(each)[1:] for each in COMMAND.findall(UNDO.sub("", text)))
     return [[*each[:2], *(word for word in each[2:] if _is_argument(word))] for each in found]
 
 
@@ -196,14 +227,32 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_an_advice_can_be_taken_over_as_it_is_printed(
     printed: Printed, own: Path, capsys: Screen
 ) -> None:
-    commands = find_commands(printed(capsys))
+    text = printed(capsys)
+    commands = find_commands(text)
     assert commands
     for command in commands:
         assert main(command) == 0, capsys.readouterr().err
     assert main(["config", "check", str(own)]) == 0
-    changed = {value.name for value in list_values(own.read_bytes()) if value.source == "file"}
+    changed = list_names(own)
     names = {word.partition("=")[0] for command in commands for word in command if "=" in word}
     assert names <= changed
+    for command in UNDO.findall(text):
+        _, *arguments = shlex.split(command)
+        assert main(arguments) == 0, capsys.readouterr().err
+        assert set() == {*arguments} & list_names(own)
+
+
+def list_names(file: Path) -> set[str]:
+    return {value.name for value in list_values(file.read_bytes()) if value.source == "file"}
+
+
+def test_a_command_in_a_sentence_comes_with_what_undoes_it() -> None:
+    change = {"schema1.bound_reasoning": "drop", "websocket.mode": "auto", "page.port": 9}
+    assert (
+        "obsmask config set schema1.bound_reasoning=drop websocket.mode=auto page.port=9 "
+        "(undo: obsmask config unset schema1.bound_reasoning page.port)"
+    ) == ADVICE.change(change)
+    assert "obsmask config set mode=on" == ADVICE.change({"mode": "on"})
 
 
 def test_two_prices_can_be_taken_over_one_after_the_other(own: Path, capsys: Screen) -> None:
@@ -287,7 +336,7 @@ def find_advising(node: ast.AST, name: str) -> Iterator[str]:
         yield from find_advising(inner, f"{name}.{inner.name}" if is_scope else name)  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         of = ast.unparse(node.func.value).lower()
-        if node.func.attr in ("set", "add") and re.search(r"\b_?advi[cs]e(\(.*\))?$", of):
+        if node.func.attr in ("set", "change", "add") and re.search(r"\b_?advi[cs]e(\(.*\))?$", of):
             yield name
 
 

@@ -650,7 +650,8 @@ UNNAMED = (
     ", but no placeholder shows the id to read it by. This one does: obsmask config set "
     "recall.enabled=true "
     "'schema1.placeholder_template=[{tool_name}: {original_chars} chars masked; to read: "
-    "obsmask recall {recall}]'"
+    "obsmask recall {recall}]' (undo: obsmask config unset recall.enabled "
+    "schema1.placeholder_template)"
 )
 RULE = "[[observation_masking.rules]]\nhost = 'a'\n[observation_masking.rules.schema1]\n"
 

@@ -44,6 +44,12 @@ def tally_of(*records: Mapping[str, object]) -> Tally:
 
 
 ENDED = Ended(("agent", "a task"), 0, 60.0)
+DROPS = (
+    "the model would lose its reasoning; obsmask run --shorten cuts long results all the same; "
+    "obsmask config set --config config.toml schema1.bound_reasoning=drop (undo: obsmask config "
+    "unset --config config.toml schema1.bound_reasoning) changes that, but the model then loses "
+    "its earlier reasoning"
+)
 REMEDIES = Remedies("obsmask run -- claude", "obsmask run --client-changes")
 
 
@@ -68,7 +74,8 @@ def render(
         (
             UNKNOWN,
             "the provider holds the history of the agent's WebSocket; "
-            "obsmask run --client-changes changes that",
+            "obsmask run --client-changes changes that, but an agent that speaks no HTTP to models "
+            "then fails",
         ),
         (
             {"passed_through": HELD["pass"]},
@@ -82,17 +89,16 @@ def render(
         ),
         (
             {"passed_through": HELD["bound"], "binding": "drops"},
-            "the model would lose its reasoning; "
-            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
+            DROPS,
         ),
         (
             {"binding": "refuses", "kept": {"bound": 3}, "tool_results": 3},
-            "the model binds its reasoning to all that precedes it",
+            "the model binds its reasoning to all that precedes it; obsmask run --shorten cuts "
+            "long results all the same",
         ),
         (
             {"binding": "drops", "kept": {"bound": 3}, "tool_results": 3},
-            "the model would lose its reasoning; "
-            "obsmask config set --config config.toml schema1.bound_reasoning=drop changes that",
+            DROPS,
         ),
     ],
     ids=[

@@ -241,7 +241,10 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST, REQUEST | {"binding": "refuses", "kept": {"bound": 3}}],
             "Kept results",
-            ["1 request: the model binds its reasoning to all that precedes it"],
+            [
+                "1 request: the model binds its reasoning to all that precedes it; obsmask run "
+                "--shorten cuts long results all the same"
+            ],
             id="bound reasoning",
         ),
         pytest.param(

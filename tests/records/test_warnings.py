@@ -29,6 +29,15 @@ def test_what_came_up_last_is_remembered() -> None:
 # Every sentence
 
 
+SHORTENS = (
+    "Long results can be shortened all the same: obsmask run --shorten, or obsmask config set "
+    "arrival.enabled=true (undo: obsmask config unset arrival.enabled)."
+)
+DROPS_IT = (
+    "obsmask config set schema1.bound_reasoning=drop (undo: obsmask config unset "
+    "schema1.bound_reasoning)"
+)
+
 SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
     "prices assumed": (
         {"price_source": "assumed", "price_read_ratio": 0.1, "price_write_ratio": 1.25},
@@ -112,7 +121,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         [
             "h: m binds its reasoning to all that precedes it, and a request would be "
             "refused if an older tool result were masked: none is masked that reasoning "
-            "follows",
+            f"follows. {SHORTENS[:-1]}",
         ],
     ),
     "bound, not tried": (
@@ -131,7 +140,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         [
             "h: m binds its reasoning to all that precedes it, and has refused this account a "
             "request with an older tool result masked: for 30 days from then none is masked that "
-            "reasoning follows",
+            f"reasoning follows. {SHORTENS[:-1]}",
         ],
     ),
     "bound, and the provider could clear": (
@@ -139,8 +148,9 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: m binds its reasoning to all that precedes it, and a request would be refused if "
-            "an older tool result were masked: none is masked that reasoning follows. Have the "
-            "provider clear them instead: obsmask config set schema1.provider_clearing=true",
+            f"an older tool result were masked: none is masked that reasoning follows. {SHORTENS} "
+            "Have the provider clear them instead: obsmask config set "
+            "schema1.provider_clearing=true (undo: obsmask config unset schema1.provider_clearing)",
         ],
     ),
     "asked to clear, and refused": (
@@ -182,8 +192,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: the model loses its reasoning, without a word, if an older tool result is"
-            " masked: none is masked that reasoning follows. If the saving is worth that,"
-            " have them masked: obsmask config set schema1.bound_reasoning=drop",
+            f" masked: none is masked that reasoning follows. {SHORTENS} To mask older results,"
+            f" too, but the model then loses its earlier reasoning: {DROPS_IT}",
         ],
     ),
     "outgrown": (
@@ -262,8 +272,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "caches nothing, let the window slide there: obsmask config add "
             "hosts.uncached=h",
             "h: m loses its reasoning, without a word, if an older tool result is masked:"
-            " none is masked that reasoning follows. If the saving is worth that, have "
-            "them masked: obsmask config set schema1.bound_reasoning=drop",
+            f" none is masked that reasoning follows. {SHORTENS} To mask older results, too, but "
+            f"the model then loses its earlier reasoning: {DROPS_IT}",
             "h: conversation 3 no longer fits the 9,000 tokens of m without masking: "
             "switch masking off only after the agent has made a summary (/compact)",
             "h refused a masked request to m (400), and took it as the agent wrote it: "

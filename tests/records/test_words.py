@@ -10,6 +10,7 @@ from addon.records.words import (
     DOLLARS,
     INPUT_TOKENS,
     Currency,
+    explain_unmasked,
     find_currency,
     find_record_currency,
     list_arrival,
@@ -27,7 +28,6 @@ from addon.records.words import (
     render_totals,
     render_uncertain,
     why_lost,
-    why_nothing_masked,
 )
 from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
@@ -622,13 +622,20 @@ def test_what_is_observed_is_told_apart(records: list[dict[str, object]], expect
 SIGNED = {"passed_through": "signed (cch)"}
 
 
+SHORTENS = "obsmask run --shorten cuts long results all the same"
+DROPS = (
+    f"{SHORTENS}; obsmask config set schema1.bound_reasoning=drop (undo: obsmask config unset "
+    "schema1.bound_reasoning) changes that, but the model then loses its earlier reasoning"
+)
+
+
 @pytest.mark.parametrize(
-    ("records", "because", "setting"),
+    ("records", "because", "remedy"),
     [
         pytest.param(
             [SIGNED, WHOLE, {"masking": "off"}],
             "claude-code signs what it sends",
-            "obsmask run -- claude",
+            "obsmask run -- claude changes that",
             id="claude-code, whose small requests are not signed",
         ),
         pytest.param(
@@ -641,21 +648,22 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [SIGNED | {"binding": "refuses"}, SIGNED],
             "claude-code signs what it sends",
-            "obsmask run -- claude",
+            "obsmask run -- claude changes that",
             id="claude-code with two models, one of which binds its reasoning",
         ),
         pytest.param(
             [{"passed_through": HELD["pass"], "binding": "drops"}],
             "the provider holds the history of the agent's WebSocket, and the model would lose "
             "its reasoning",
-            "obsmask config set websocket.mode=auto, with obsmask config set "
-            "schema1.bound_reasoning=drop,",
+            f"{SHORTENS}; obsmask config set websocket.mode=auto schema1.bound_reasoning=drop "
+            "(undo: obsmask config unset schema1.bound_reasoning) changes that, but the model then "
+            "loses its earlier reasoning",
             id="codex that is left alone, with reasoning that a setting gives up",
         ),
         pytest.param(
             [{"passed_through": HELD["bound"], "binding": "drops"}],
             "the model would lose its reasoning",
-            "obsmask config set schema1.bound_reasoning=drop",
+            DROPS,
             id="codex with reasoning that a setting gives up",
         ),
         pytest.param(
@@ -668,7 +676,8 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [{"passed_through": HELD["unknown"]}],
             "the provider holds the history of the agent's WebSocket",
-            "obsmask config set websocket.mode=http",
+            "obsmask config set websocket.mode=http (undo: obsmask config unset websocket.mode) "
+            "changes that, but an agent that speaks no HTTP to models then fails",
             id="a client that nobody has tried",
         ),
         pytest.param(
@@ -680,48 +689,66 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [SIGNED, {"passed_through": HELD["pass"]}, {"passed_through": HELD["pass"]}],
             "the provider holds the history of the agent's WebSocket",
-            "obsmask config set websocket.mode=auto",
+            "obsmask config set websocket.mode=auto changes that",
             id="codex, more often than claude-code",
         ),
         pytest.param(
             [WHOLE | {"binding": "drops", "kept": {"bound": 1, "held": 2}}],
             "the model would lose its reasoning",
-            "obsmask config set schema1.bound_reasoning=drop",
+            DROPS,
             id="reasoning that a setting gives up",
         ),
         pytest.param(
             [WHOLE | {"binding": "refuses", "kept": {"bound": 1, "held": 2}}],
             "the model binds its reasoning to all that precedes it",
-            None,
+            SHORTENS,
             id="reasoning that no setting gives up",
         ),
         pytest.param(
             [WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}],
             "the model binds its reasoning; whether this account lets older results be masked all "
             "the same is tried with claude-code, as soon as that pays",
-            None,
+            SHORTENS,
             id="reasoning that was not tried",
         ),
         pytest.param(
             [WHOLE | {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 1}}],
             "the model binds its reasoning, and this account refuses requests whose older results "
             "are masked",
-            None,
+            SHORTENS,
             id="reasoning of an account that refuses",
         ),
         pytest.param(
             [WHOLE | {"binding": "refuses", "kept": {"bound": 1}, "clearing": "possible"}],
             "the model binds its reasoning to all that precedes it",
-            "obsmask config set schema1.provider_clearing=true",
+            f"{SHORTENS}; obsmask config set schema1.provider_clearing=true (undo: obsmask config "
+            "unset schema1.provider_clearing) changes that",
             id="reasoning whose provider could clear",
         ),
         pytest.param(
             [WHOLE | {"binding": "drops", "kept": {"bound": 2}, "clearing": "possible"}],
             "the model would lose its reasoning",
-            "obsmask config set schema1.bound_reasoning=drop",
+            DROPS,
             id="reasoning that could be cleared and is dropped",
         ),
+        pytest.param(
+            [
+                *[WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}] * 3,
+                WHOLE | {"binding": "may_refuse", "account": "refuses", "kept": {"bound": 1}},
+            ],
+            "the model binds its reasoning, and this account refuses requests whose older results "
+            "are masked",
+            SHORTENS,
+            id="reasoning of an account that turned out to refuse",
+        ),
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
+        pytest.param(
+            [WHOLE | {"kept": {"held": 2}}, *[{"masking": "off"}] * 2],
+            "masking was off for 2 of 3 requests, and for the others moving the boundary does not "
+            "pay yet",
+            None,
+            id="masking is switched off meanwhile",
+        ),
         pytest.param(
             [{"masking": "observed"}], "masking is only observed", None, id="all is observed"
         ),
@@ -758,7 +785,8 @@ SIGNED = {"passed_through": "signed (cch)"}
         pytest.param(
             [WHOLE | {"kept": {"in_window": 9, "error": 2, "last_k": 1}}],
             "the older tool results look like errors",
-            "obsmask config set schema1.keep_errors=false",
+            "obsmask config set schema1.keep_errors=false (undo: obsmask config unset "
+            "schema1.keep_errors) changes that, but the model then no longer sees them",
             id="nothing but errors",
         ),
         pytest.param(
@@ -770,13 +798,14 @@ SIGNED = {"passed_through": "signed (cch)"}
     ],
 )
 def test_it_is_told_why_nothing_was_masked(
-    records: list[dict[str, object]], because: str, setting: str | None
+    records: list[dict[str, object]], because: str, remedy: str | None
 ) -> None:
-    found = why_nothing_masked(tally(*records))
-    assert (because, setting) == found
-    assert str(found) == f"nothing masked, because {because}" + (
-        "" if setting is None else f"; {setting} changes that"
-    )
+    assert because + ("" if remedy is None else f"; {remedy}") == explain_unmasked(tally(*records))
+
+
+def test_who_shortens_results_already_is_not_told_to() -> None:
+    bound = WHOLE | {"binding": "drops", "kept": {"bound": 1}, "long_kept": {"file": 1}}
+    assert "--shorten" not in explain_unmasked(tally(bound))
 
 
 def test_it_is_told_what_the_provider_cleared() -> None:

@@ -304,7 +304,7 @@ def _examine_bypasses(it: Setup) -> Iterator[Finding]:
         *check_hosts(it.environment, hosts, it.settings.hosts),
     ]
     yield from found or [ok("No variable and no setting leads requests past the proxy")]
-    yield from check_passed(it.records)
+    yield from check_passed(it.records, it.configuration.advice)
     yield from check_bound(it.records)
     yield from check_windows(it.records)
 
@@ -322,7 +322,7 @@ def _examine_storage(it: Setup) -> Iterator[Finding]:
         yield from check_record_file(it.record_file)
         yield from check_room(it.record_file)
         yield from check_recall(it.settings.recall)
-        yield from check_accounts()
+        yield from check_accounts(it.configuration.advice)
     for folder, is_private in (
         (state_folder(), True),
         (data_folder(), False),

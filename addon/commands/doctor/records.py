@@ -17,17 +17,23 @@ from masking.config import RequestFacts, Rule, Settings
 from masking.prices import find_pricing, open_list
 
 
-def check_passed(records: Sequence[RequestRecord]) -> Iterator[Finding]:
+def check_passed(records: Sequence[RequestRecord], advice: Advice) -> Iterator[Finding]:
     """Yield why requests passed untouched, the commonest reason first."""
     tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
-        # For a client that nobody has tried, one run is a safer try than a setting.
-        is_try = reason == HELD["unknown"] and why.setting is not None
-        yield note(
-            f"{count} of {len(records)} requests passed untouched: {why.because}",
-            "obsmask run --client-changes -- COMMAND" if is_try else why.setting,
-        )
+        says = f"{count} of {len(records)} requests passed untouched: "
+        if reason == HELD["unknown"] and why.change:
+            # For a client that nobody has tried, one run is a safer try than a setting.
+            risk = f"{says}{why.because}. If it is refused its WebSocket, {why.price}"
+            yield note(risk, "obsmask run --client-changes -- COMMAND")
+        elif why.price:
+            # What costs more than money is no fix to copy, only a sentence to read.
+            says += why.explain(advice, shortens=tally.arrival.is_any)
+            yield note(says, None if tally.arrival.is_any else "obsmask run --shorten -- COMMAND")
+        else:
+            change = advice.set(dict(why.change)) if why.change else None
+            yield note(says + why.because, why.command or change)
 
 
 def check_bound(records: Sequence[RequestRecord]) -> Iterator[Finding]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from addon.accounts import FILE, REFUSAL_HOLDS, Accounts
 from addon.commands.doctor.report import Finding, broken, note, ok
+from addon.config_commands import Advice
 from addon.places import state_folder
 from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
-from addon.records.words import CLEARABLE
 from addon.replay.numbers import pluralize
 from masking.config import RecallSettings
 
@@ -78,7 +78,7 @@ def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
         yield note(f"{folder} can be read by others on this machine", fix)
 
 
-def check_accounts() -> Iterator[Finding]:
+def check_accounts(advice: Advice) -> Iterator[Finding]:
     """Yield what was learned of accounts at models that bind their reasoning."""
     file = state_folder() / FILE
     if not file.exists():
@@ -94,7 +94,7 @@ def check_accounts() -> Iterator[Finding]:
             yield note(
                 f"{host} refuses an account of yours masked requests to {model}: none is tried "
                 f"before {until:%Y-%m-%d}; it could clear older results itself",
-                CLEARABLE["account"].setting,
+                advice.set({"schema1.provider_clearing": True}),
             )
 
 

@@ -1,6 +1,7 @@
 """What the records of the last days say."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -21,30 +22,37 @@ from tests.support.findings import fixes, levels, record
 
 def test_requests_that_passed_are_counted_by_reason() -> None:
     signed = [record(passed_through="signed (cch)") for _ in range(2)]
-    found = list(check_passed([*signed, record(), record(passed_through="not JSON")]))
+    found = list(check_passed([*signed, record(), record(passed_through="not JSON")], Advice()))
     assert "2 of 4 requests passed untouched: claude-code signs what it sends" == found[0].says
     assert ["obsmask run -- claude", None] == fixes(found)
 
 
 def test_nothing_is_advised_where_the_model_would_refuse_masking_anyway() -> None:
-    (found,) = check_passed([record(passed_through="signed (cch)", binding="refuses")])
+    (found,) = check_passed([record(passed_through="signed (cch)", binding="refuses")], Advice())
     assert "the model binds its reasoning" in found.says
     assert found.fix is None
 
 
 def test_an_unknown_client_of_a_websocket_is_tried_for_one_run() -> None:
-    found = check_passed([record(passed_through=HELD["unknown"])])
+    found = check_passed([record(passed_through=HELD["unknown"])], Advice())
     assert ["obsmask run --client-changes -- COMMAND"] == fixes(list(found))
 
 
 def test_what_a_setting_changes_is_told_by_its_command() -> None:
-    found = check_passed(
-        [record(passed_through=HELD["pass"]), record(passed_through=HELD["bound"])]
+    (found,) = check_passed([record(passed_through=HELD["pass"])], Advice())
+    assert "obsmask config set websocket.mode=auto" == found.fix
+
+
+def test_what_costs_the_model_its_reasoning_is_no_fix_to_copy() -> None:
+    bound = record(passed_through=HELD["bound"], binding="drops")
+    (found,) = check_passed([bound], Advice(Path("mine.toml")))
+    assert "obsmask run --shorten -- COMMAND" == found.fix
+    assert found.says == (
+        "1 of 1 requests passed untouched: the model would lose its reasoning; obsmask run "
+        "--shorten cuts long results all the same; obsmask config set --config mine.toml "
+        "schema1.bound_reasoning=drop (undo: obsmask config unset --config mine.toml "
+        "schema1.bound_reasoning) changes that, but the model then loses its earlier reasoning"
     )
-    assert [
-        "obsmask config set websocket.mode=auto",
-        "obsmask config set schema1.bound_reasoning=drop",
-    ] == fixes(list(found))
 
 
 def test_a_session_that_must_not_change_sides_is_told_once() -> None:

@@ -15,6 +15,7 @@ from addon.commands.doctor.storage import (
     check_room,
     render_size,
 )
+from addon.config_commands import Advice
 from addon.places import state_folder
 from addon.recall import RecallFolder
 from masking.config import RecallSettings
@@ -85,14 +86,14 @@ def test_it_is_said_what_was_learned_of_accounts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert [] == [*check_accounts()]
+    assert [] == [*check_accounts(Advice())]
     assert not (tmp_path / "state").exists()
     accounts = Accounts(state_folder)
     learned: dict[str, Verdict] = {"claude-opus-5-5": "takes", "claude-sonnet-5-5": "refuses"}
     for model, verdict in learned.items():
         accounts.learn(accounts.identify("api.anthropic.com", model, b"key", None), verdict)
     accounts.close()
-    taking, refusing = check_accounts()
+    taking, refusing = check_accounts(Advice())
     assert ("ok", "note") == (taking.level, refusing.level)
     begin = "api.anthropic.com takes masked requests to claude-opus-5-5 from an account (since 20"
     assert taking.says.startswith(begin)
