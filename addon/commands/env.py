@@ -1,8 +1,8 @@
 """`obsmask env`: the environment variables that lead a client through the proxy."""
 
-import contextlib
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import click
 
 from addon.commands.claude_code import find_places, plan_shell
-from addon.network import DEFAULT_URL, Address, is_this_machine, read_address
+from addon.network import DEFAULT_URL, read_address
 from addon.proxy.authorities import user_bundle
 from addon.proxy.environment import REPLACED, client_environment, take_back, values_before
 from addon.proxy.health import Health, check_health
 
 _PATIENCE = 2.0
-"""In seconds, for a proxy of this machine to report its health."""
+"""In seconds, for a proxy to report its health."""
 
 
 class Shell(NamedTuple):
@@ -77,6 +77,11 @@ def _read_url(text: str) -> str:
     is_flag=True,
     help="For Claude Code, don't set ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Print the variables even if no proxy answers there.",
+)
 @click.option("--unset", is_flag=True, help="Print the commands that undo this.")
 @click.option(
     "--shell",
@@ -85,8 +90,11 @@ def _read_url(text: str) -> str:
     show_default=True,
     help="Shell syntax to print.",
 )
-def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
+def command(proxy: str, as_it_is: bool, force: bool, unset: bool, shell: str) -> None:
     """Print the environment variables a client needs to use a running proxy.
+
+    If no proxy answers there, print nothing and exit with 1: with these variables, every program
+    would fail to connect.
 
     In the client's terminal: eval "$(obsmask env)"
 
@@ -99,29 +107,44 @@ def command(proxy: str, as_it_is: bool, unset: bool, shell: str) -> None:
         for name, before in take_back(os.environ).items():
             _print(syntax.unset(name) if before is None else syntax.export(name, before))
         return
-    changes = {} if as_it_is else _plan(proxy)
+    health, problem = _ask(proxy)
+    if problem and not force:
+        raise RuntimeError(
+            f"{problem}: start one with obsmask proxy, or name another one with --proxy; --force "
+            "prints the variables all the same"
+        )
+    if problem:
+        print(f"obsmask: {problem}", file=sys.stderr)
+    changes = {} if as_it_is else _plan(proxy, health)
     variables = client_environment(proxy, user_bundle(), os.environ, changes)
     _name_replaced(variables)
     for name, value in variables.items():
         _print(syntax.export(name, value))
 
 
-def _plan(proxy: str) -> Mapping[str, str]:
+def _ask(proxy: str) -> tuple[Health | None, str | None]:
+    """Return the health of a proxy, or else what is wrong there.
+
+    A proxy that is reached over TLS says nothing of its health here: it is enough that it listens.
+    """
+    address = read_address(proxy)
+    try:
+        if urlsplit(proxy).scheme == "https":
+            socket.create_connection(address, _PATIENCE).close()
+            return None, None
+        health = check_health(address, _PATIENCE)
+    except OSError:
+        return None, f"no proxy answers at {proxy}"
+    return health, None if health else f"what answers at {proxy} is no proxy with the addon"
+
+
+def _plan(proxy: str, health: Health | None) -> Mapping[str, str]:
     """Return the variables for claude-code; if there are none, print why."""
     address = read_address(proxy)
-    plan = plan_shell(os.environ, find_places(os.environ), address, _ask(address))
+    plan = plan_shell(os.environ, find_places(os.environ), address, health)
     if not plan.variables:
         print(f"obsmask: {plan.line}", file=sys.stderr)
     return plan.variables
-
-
-def _ask(address: Address) -> Health | None:
-    """Return the health of a proxy on this machine; None if it is not running, or elsewhere."""
-    if not is_this_machine(address.host):
-        return None
-    with contextlib.suppress(OSError):
-        return check_health(address, _PATIENCE)
-    return None
 
 
 def _print(line: str) -> None:

@@ -1,8 +1,11 @@
 """`obsmask env`: what a shell makes of it, and that it can be taken back."""
 
+import contextlib
 import os
+import socket
 import subprocess
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from addon.proxy.environment import (
     WGET_VARIABLE,
     restore,
 )
+from tests.support.ports import hold_port
 
 URL = "http://127.0.0.1:8080"
 OURS = (
@@ -38,9 +42,46 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_env(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str]:
-    assert main(["env", *arguments]) == 0
+    """Return what is printed of a proxy that does not run, without the line that says so."""
+    assert main(["env", "--force", *arguments]) == 0
     shown = capsys.readouterr()
-    return shown.out, shown.err
+    lines = shown.err.splitlines(keepends=True)
+    absent = [line for line in lines if line.startswith("obsmask: no proxy answers at ")]
+    assert len(absent) == ("--unset" not in arguments)
+    return shown.out, "".join(line for line in lines if line not in absent)
+
+
+@contextlib.contextmanager
+def listening(answer: bytes) -> Iterator[str]:
+    """Yield the URL of a server that gives the same answer to every request."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        thread.join(10)
+
+
+def test_nothing_is_printed_where_no_proxy_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    hint = (
+        ": start one with obsmask proxy, or name another one with --proxy; --force prints the "
+        "variables all the same\n"
+    )
+    for scheme in ("http", "https"):
+        url = f"{scheme}://127.0.0.1:{hold_port()}"
+        assert main(["env", "--proxy", url]) == 1
+        assert ("", f"obsmask: no proxy answers at {url}{hint}") == capsys.readouterr()
+    with listening(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi") as url:
+        assert main(["env", "--proxy", url]) == 1
+    problem = f"obsmask: what answers at {url} is no proxy with the addon{hint}"
+    assert ("", problem) == capsys.readouterr()
+    assert main(["env", "--unset"]) == 0
 
 
 def evaluate(script: str, environment: Mapping[str, str]) -> dict[str, str]:
@@ -110,8 +151,9 @@ def test_claude_code_is_led_to_its_server_by_way_of_the_proxy(
         ),
         (
             {},
-            ("--proxy", "http://10.0.0.1:8080"),
-            "the proxy at http://10.0.0.1:8080 is a base URL for clients of its own machine alone",
+            ("--proxy", "http://proxy.invalid:8080"),
+            "the proxy at http://proxy.invalid:8080 is a base URL for clients of its own machine "
+            "alone",
         ),
     ],
     ids=["the model", "the proxy"],

@@ -21,7 +21,7 @@ def test_the_environment_names_a_bundle_with_the_proxys_authority(
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"):
         monkeypatch.delenv(name, raising=False)
-    assert main(["env", "--proxy", "http://127.0.0.1:9"]) == 0
+    assert main(["env", "--force", "--proxy", "http://127.0.0.1:9"]) == 0
     lines = capsys.readouterr().out.splitlines()
     variables = dict(line.removeprefix("export ").split("=", 1) for line in lines)
     assert variables["HTTPS_PROXY"] == "http://127.0.0.1:9"

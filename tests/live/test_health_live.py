@@ -46,6 +46,15 @@ def test_it_says_what_it_does_and_where_its_records_are(live: Live) -> None:
     )
 
 
+def test_a_shell_is_led_to_a_proxy_that_answers(
+    live: Live, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(live.folder))
+    monkeypatch.setenv("XDG_DATA_HOME", str(live.folder / "data"))
+    assert main(["env", "--proxy", live.proxy.url]) == 0
+    assert f"export HTTPS_PROXY={live.proxy.url}" in capsys.readouterr().out.splitlines()
+
+
 def test_all_that_came_to_its_end_is_recorded_when_it_answers(live: Live) -> None:
     for place in range(5):
         live.sink.answers[path := f"/health/{place}/chat/completions"] = answer()
