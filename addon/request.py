@@ -21,6 +21,9 @@ _MAX_CLIENT_CHARS = 64
 _PRODUCT = re.compile(r"(?P<name>[^\s()]+?)(?:/v?\d[^\s()]*)?(?=[\s()]|$)")
 """A name up to its version. Libraries put their language in place of it: `OpenAI/Python 2.54.0`."""
 
+_TITLES = {"OpenHands": "openhands"}
+"""The clients that a header `X-Title` names: that of OpenHands 1 says so to every provider."""
+
 _SUBSCRIPTION_HEADERS = (
     ("authorization", re.compile(r"Bearer\s+sk-ant-oat", re.IGNORECASE)),  # claude.ai
     ("chatgpt-account-id", re.compile(r".")),
@@ -156,7 +159,12 @@ def one_line(text: str) -> str:
 
 
 def client_of(request: Request) -> str | None:
-    """Return the product that a request's User-Agent names first, without its version."""
+    """Return the product that a request's User-Agent names first, without its version.
+
+    Some clients leave the User-Agent to their library, and name themselves by a title.
+    """
+    if client := _TITLES.get(request.headers.get("x-title", "")):
+        return client
     product = _PRODUCT.match(request.headers.get("user-agent", ""))
     return printable(product["name"][:_MAX_CLIENT_CHARS]) if product else None
 

@@ -210,7 +210,7 @@ def read_replay_settings(given: Mapping[str, Any]) -> "list[ReplaySettings]":
             remembers=remembers,
             rules=tuple(
                 (rule, Ruled(own.strategies, _price(own, pricing)))
-                for rule, own in settings.by_rule
+                for rule, own in settings.choices
             ),
         )
         for pricing in pricings

@@ -79,13 +79,14 @@ def _read(table: _Table, overrides: Sequence[str]) -> Settings:
             merged[name] = inside
         if overrides:
             merged = {**apply_overrides(merged, overrides)}
-        own = _make(_read_tables(merged, f"{ROOT}.rules[{place}]"))
+        own = _make(_read_tables(merged, f"{ROOT}.rules[{place}]"), merged)
         by_rule.append((rule.to_rule(), replace(own, label=rule.label)))
-    return replace(_make(tables), by_rule=tuple(by_rule))
+    return replace(_make(tables, whole), by_rule=tuple(by_rule))
 
 
-def _make(tables: Tables) -> Settings:
-    return Settings(**{each.name: getattr(tables, each.name) for each in fields(tables)})
+def _make(tables: Tables, table: _Table) -> Settings:
+    values = {each.name: getattr(tables, each.name) for each in fields(tables)}
+    return Settings(**values, sets_window="window_turns" in table.get("schema1", {}))
 
 
 _ADAPTER = TypeAdapter(Tables)

@@ -6,7 +6,7 @@ credential. What is not known fits no glob but `*`.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from masking.errors import ConfigError, printable
@@ -80,6 +80,10 @@ class Rule:
                 for name, glob in self.headers
             )
         )
+
+    def narrow(self, client: str) -> "Rule | None":
+        """Return the rule for this client's requests alone; None if it is for none of them."""
+        return replace(self, client=client) if _fits(client, self.client) else None
 
     def covers(self, other: "Rule") -> bool:
         """Whether the rule surely fits every request that the other one fits."""

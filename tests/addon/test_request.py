@@ -52,6 +52,12 @@ def test_a_client_is_named_without_its_version(user_agent: str, expected: str | 
     assert expected == client_of(request(user_agent=user_agent))
 
 
+def test_a_client_that_leaves_its_user_agent_to_a_library_is_named_by_its_title() -> None:
+    told = {"user_agent": "litellm/1.105.7", "HTTP_Referer": "https://docs.all-hands.dev/"}
+    assert "openhands" == client_of(request(**told, X_Title="OpenHands"))
+    assert "litellm" == client_of(request(**told, X_Title="Something else"))
+
+
 def test_a_client_that_does_not_say_has_no_name() -> None:
     assert client_of(request()) is None
 

@@ -83,7 +83,7 @@ def _list_config_lines() -> Iterator[str]:
         if name in TABLES:
             yield f"[{ROOT_TABLE}.{name}]"
             for inner, inner_key in list_keys(TABLES[name]).items():
-                yield from _assign(inner, inner_key)
+                yield from _assign(inner, inner_key, is_set=(name, inner) != _LEFT_TO_CLIENTS)
         elif name in LISTS_OF_TABLES:
             yield from _comment(key.description)
             for example in key.examples or ():
@@ -96,10 +96,15 @@ def _list_config_lines() -> Iterator[str]:
     yield ""
 
 
-def _assign(name: str, key: FieldInfo) -> Iterator[str]:
-    """Yield a key with its description and its default."""
+_LEFT_TO_CLIENTS = ("schema1", "window_turns")
+"""A setting that a copy of the file must not make the user's own: it has another default for some
+clients."""
+
+
+def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
+    """Yield a key with its description and its default; behind a `#` unless the file sets it."""
     yield from _comment(key.description)
-    line = f"{name} = {_literal(key.default)}"
+    line = f"{'' if is_set else '#'}{name} = {_literal(key.default)}"
     if len(line) <= _WIDTH:
         yield line
     else:

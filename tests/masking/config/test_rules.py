@@ -1,6 +1,7 @@
 """Rules: which requests they fit, which settings hold for them, and what is no rule."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,11 +12,13 @@ from masking.config import (
     RequestFacts,
     Rule,
     Settings,
+    change_everywhere,
     find_settings,
     find_shadowed,
     parse_settings,
 )
 from masking.errors import ConfigError, OverrideError
+from tests.support.places import CONFIG
 
 FACTS = RequestFacts(
     "api.openai.com", "gpt-5", "/v1/chat/completions", "qwen-code", {"x-team": "blue 7"}
@@ -188,6 +191,62 @@ def test_rules_can_be_given_beside_a_file() -> None:
     assert ("x", 3) == (
         (found := find_settings(settings, CLAUDE)).label, found.schema1.window_turns
     )  # fmt: skip
+
+
+OPENHANDS = RequestFacts("api.openai.com", "gpt-5", "/v1/chat/completions", "openhands")
+RULES = b"""
+[[observation_masking.rules]]
+client = "qwen*"
+[[observation_masking.rules]]
+host = "api.openai.com"
+label = "a team"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "expected"),
+    [
+        pytest.param(b"[observation_masking]", [], (36, ""), id="as shipped"),
+        pytest.param(CONFIG.read_bytes(), [], (36, ""), id="a copy of the shipped file"),
+        pytest.param(
+            b"[observation_masking.schema1]\nwindow_turns = 8", [], (8, ""), id="the shipped value"
+        ),
+        pytest.param(
+            b"[observation_masking]", ["schema1.window_turns=5"], (5, ""), id="an override"
+        ),
+        pytest.param(RULES, [], (36, "a team"), id="a rule of something else"),
+        pytest.param(
+            RULES + b"[observation_masking.rules.schema1]\nwindow_turns = 7", [], (7, "a team"),
+            id="its rule",
+        ),
+        pytest.param(
+            RULES + b"[observation_masking.schema1]\nwindow_turns = 9", [], (9, "a team"),
+            id="the file under a rule",
+        ),
+        pytest.param(RULES, ["schema1.window_turns=3"], (3, "a team"), id="an override of a rule"),
+        pytest.param(
+            b"[observation_masking.schema1]\nkeep_errors = false", [], (36, ""),
+            id="something else of the table",
+        ),
+    ],
+)  # fmt: skip
+def test_a_client_has_a_window_of_its_own_unless_a_user_has_set_one(
+    text: bytes, overrides: list[str], expected: tuple[int, str]
+) -> None:
+    settings = read(text, *overrides)
+    found = find_settings(settings, OPENHANDS)
+    assert expected == (found.policy.window_turns, found.label)
+    assert 36 == find_settings(Settings(), OPENHANDS).policy.window_turns
+    other = find_settings(settings, OPENHANDS._replace(client="OpenAI/Python"))
+    assert (expected[0] if expected[0] != 36 else 8) == other.policy.window_turns
+    assert len(settings.by_rule) == (2 if b"rules" in text and text != CONFIG.read_bytes() else 0)
+
+
+def test_what_changes_all_settings_changes_a_clients_own() -> None:
+    changed = change_everywhere(read(RULES), lambda one: replace(one, price_list="a.json"))
+    assert "a.json" == find_settings(changed, OPENHANDS).price_list
+    off = read(b"[observation_masking]\nmode = 'off'")
+    assert not find_settings(off, OPENHANDS).policy.enabled
 
 
 def test_a_mistake_in_them_is_that_of_what_was_given() -> None:
