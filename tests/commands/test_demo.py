@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -39,10 +40,12 @@ SESSIONS_OF_CLAUDE = shipped("recordings") / SESSIONS["claude-code"].recording
 @pytest.mark.smoke
 @pytest.mark.live
 def test_the_demo_shows_each_request_and_the_way_on(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert main(["demo", "--all-rows"]) == 0
+    assert not (tmp_path / "state").exists()  # no session of the history, and no record
     shown = capsys.readouterr().out
     expected = read_golden(SESSION)
     assert [f"{each['masked']} of {each['tool_results']}" for each in expected] == [
