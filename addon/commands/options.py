@@ -1,6 +1,5 @@
 """Options that several commands share: what is given overrides the configuration."""
 
-import contextlib
 import dataclasses
 import errno
 import functools
@@ -8,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -238,7 +237,7 @@ def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | No
     from addon.replay.logs.log import LogChoice
 
     if not paths and since is None:
-        since = datetime.now(UTC) - timedelta(days=_DEFAULT_DAYS)
+        since = read_since(f"{_DEFAULT_DAYS}d")
     return LogChoice(since, project)
 
 
@@ -292,35 +291,56 @@ def _read_pause(text: str) -> "Pause":
     from addon.replay.replay import Pause
 
     try:
-        every, seconds = int(text.split(",")[0]), float(text.split(",")[1])
-    except (ValueError, IndexError):
+        first, second = text.split(",")
+        every, seconds = int(first), float(second)
+    except ValueError:
         raise click.BadParameter(f"expected N,SECONDS, as 10,600: {text}") from None
     if every < 1 or not 0 <= seconds < _LONGEST_PAUSE:
         raise click.BadParameter(f"expected N from 1 up and SECONDS from 0 up: {text}")
     return Pause(every, seconds)
 
 
-_DAYS = re.compile(r"(\d{1,5})\s*([dwmy])")
-_DAYS_IN = {"d": 1, "w": 7, "m": 30, "y": 365}
+_SPAN = re.compile(r"(\d{1,9})\s*([hdwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_NAMED_DAYS = {"today": 0, "yesterday": 1}
 
 
-def _read_since(text: str) -> datetime:
-    """Return the time that `today`, `yesterday`, `7d`, `2w` or `2026-11-01` stands for."""
+def read_since(text: str) -> datetime:
+    """Return the time that `today`, `12h`, `7d`, `4w`, `1m`, `1y` or a date means to a user.
+
+    Days and more begin at midnight where the user is, so that `1d` is today; a month has 30 days.
+    Raises click.BadParameter.
+    """
     now = datetime.now().astimezone()
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if (days := {"today": 0, "yesterday": 1}.get(text.lower())) is not None:
-        return midnight - timedelta(days=days)
-    if found := _DAYS.fullmatch(text.lower()):
-        days = int(found[1]) * _DAYS_IN[found[2]]
-        with contextlib.suppress(OverflowError):
-            return now - timedelta(days=days)
     try:
-        when = datetime.fromisoformat(text)
-        return when if when.tzinfo else when.astimezone()
+        since = _read_start(text.strip().lower(), now)
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"expected a day, as today, yesterday, 7d, 2w or 2026-11-01: {text}"
+            f"expected hours, days, weeks or a date, as 12h, 7d, 4w or {now:%Y-%m-%d}: {text}"
         ) from None
+    if since > now:
+        raise click.BadParameter(f"that is in the future: {text}")
+    return since
+
+
+def _read_start(text: str, now: datetime) -> datetime:
+    if text in _NAMED_DAYS:
+        return _midnight(now.date() - timedelta(days=_NAMED_DAYS[text]))
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        when = datetime.fromisoformat(text)
+        return when if when.tzinfo else when.astimezone()
+    count, unit = int(span[1]), span[2]
+    if count == 0:
+        raise ValueError
+    if unit == "h":
+        return now - timedelta(hours=count)
+    return _midnight(now.date() - timedelta(days=count * _DAYS[unit] - 1))
+
+
+def _midnight(day: date) -> datetime:
+    """Return the midnight with which a day begins where the user is."""
+    return datetime.combine(day, time()).astimezone()
 
 
 def _read_seconds(text: str) -> float:
@@ -377,10 +397,10 @@ _REPLAY = (
 _LOGS = (
     click.option(
         "--since",
-        type=_read_since,
-        metavar="DAY",
-        help="In agents' logs, count only requests since DAY: today, yesterday, 7d, 2026-11-01. "
-        "Default: 30d without a PATH, else all.",
+        type=read_since,
+        metavar="WHEN",
+        help="In agents' logs, count only requests since today, yesterday, 12h, 7d (today and the "
+        "six days before), 4w, or a date. Default: 30d without a PATH, else all.",
     ),
     click.option(
         "--project",

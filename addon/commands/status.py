@@ -2,11 +2,10 @@
 
 import csv
 import json
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import datetime
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import NamedTuple, TextIO, TypeVar
 
 import click
 
-from addon.commands.options import config_options, open_config
+from addon.commands.options import config_options, open_config, read_since
 from addon.commands.status_views import (
     ASCII_MARKS,
     KEYS,
@@ -76,51 +75,10 @@ class Query(NamedTuple):
     replayed: bool
 
     def read(self) -> Iterator[RequestRecord]:
-        """Yield the records, replayed or not."""
+        """Yield the records, replayed or not: whoever counts them says how many are left out."""
         for record in read_records(self.source, self.since):
             if all(getattr(record, name) == value for name, value in self.filters.items()):
                 yield record
-
-
-_SPAN = re.compile(r"(\d{1,9})([hdw])")
-_DAYS = {"d": 1, "w": 7}
-_NAMED = {"today": 0, "yesterday": 1}
-
-
-def parse_since(text: str) -> datetime:
-    """Return the time that `today`, `12h`, `7d`, `4w` or a date means, in the user's time zone.
-
-    Days and weeks begin at midnight, so that `1d` is today. Raises click.BadParameter.
-    """
-    now = datetime.now().astimezone()
-    try:
-        since = _parse_start(text, now)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            f"expected hours, days, weeks or a date, as 12h, 7d, 4w or {now:%Y-%m-%d}: {text}"
-        ) from None
-    if since > now:
-        raise click.BadParameter(f"that is in the future: {text}")
-    return since
-
-
-def _parse_start(text: str, now: datetime) -> datetime:
-    if text in _NAMED:
-        return _midnight(now.date() - timedelta(days=_NAMED[text]))
-    span = _SPAN.fullmatch(text)
-    if span is None:
-        return _midnight(date.fromisoformat(text))
-    count, unit = int(span[1]), span[2]
-    if count == 0:
-        raise ValueError
-    if unit == "h":
-        return now - timedelta(hours=count)
-    return _midnight(now.date() - timedelta(days=count * _DAYS[unit] - 1))
-
-
-def _midnight(day: date) -> datetime:
-    """Return the midnight with which a day begins where the user is."""
-    return datetime.combine(day, time()).astimezone()
 
 
 # The command
@@ -129,7 +87,7 @@ def _midnight(day: date) -> datetime:
 @click.command("status")
 @click.option(
     "--since",
-    type=parse_since,
+    type=read_since,
     default="7d",
     show_default=True,
     metavar="WHEN",
@@ -175,10 +133,11 @@ def command(
         raise click.UsageError("--json, --csv and --jsonl exclude each other")
     chosen = {name: value for name, value in filters.items() if value is not None}
     query = Query(_find_source(records, config, changes), since, by, chosen, replayed)
+    asked = (record for record in query.read() if record.replay == replayed)
     if as_csv:
-        write_csv(query.read(), sys.stdout)
+        write_csv(asked, sys.stdout)
     elif as_jsonl:
-        write_jsonl(query.read(), sys.stdout)
+        write_jsonl(asked, sys.stdout)
     else:
         groups = count_groups(query.read(), by, replayed=replayed)
         if as_json:

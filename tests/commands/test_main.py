@@ -70,6 +70,7 @@ def test_a_mistake_is_one_line_that_names_the_place(
         ["scrub", "some.flow"],
         *(["env", "--proxy", url] for url in ("nonsense", "ftp://a:1", "http://a", "http://a:x")),
         ["prices", "--reset", "--update", "x.json"],
+        *(["replay", "--pause", each, "x.flow"] for each in ("10", "10,600,zzz", "0,1", "a,1")),
     ],
     ids=" ".join,
 )

@@ -112,7 +112,9 @@ def test_since_counts_requests_and_not_sessions(
     assert (10, True) == (every, 3 <= some <= 5)
 
 
-@pytest.mark.parametrize("text", ["today", "yesterday", "7d", "2w", "2026-11-01"])
+@pytest.mark.parametrize(
+    "text", ["today", "Yesterday", "12h", "7d", "2w", "1m", "2026-11-01", "2026-11-01T10:00+01:00"]
+)
 def test_days_are_understood(text: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keep(home, MadeSession(turns=3, began=datetime.now(UTC)))
     assert 4 == replay(capsys, "--since", text)["logs"]["requests"]
@@ -120,7 +122,7 @@ def test_days_are_understood(text: str, home: Path, capsys: pytest.CaptureFixtur
 
 def test_another_day_is_a_mistake(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "--since", "last week"]) == 2
-    assert "expected a day, as today, yesterday, 7d" in capsys.readouterr().err
+    assert "expected hours, days, weeks or a date, as 12h, 7d, 4w or" in capsys.readouterr().err
 
 
 def test_one_project_can_be_chosen(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

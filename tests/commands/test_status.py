@@ -476,7 +476,11 @@ def test_the_time_zone_is_named(
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
 @pytest.mark.parametrize(
-    ("since", "days"), [("1d", 1), ("7d", 7), ("1w", 7), ("4w", 28), ("today", 1), ("yesterday", 2)]
+    ("since", "days"),
+    [
+        *(("1d", 1), ("7d", 7), ("1w", 7), ("4w", 28), ("today", 1), ("yesterday", 2)),
+        *(("1m", 30), ("7 D", 7), ("Today", 1)),
+    ],
 )
 def test_days_and_weeks_begin_at_midnight(
     capsys: pytest.CaptureFixture[str], set_zone: SetZone, zone: str, since: str, days: int
@@ -525,7 +529,7 @@ def test_what_is_older_is_left_out(
 
 @pytest.mark.parametrize(
     "since",
-    ["", "0h", "0d", "7", "d", "7 d", "-7d", "7m", "1e3d", "999999999w", "2020-02-30", "soon"],
+    ["", "0h", "0d", "7", "d", "-7d", "7s", "1e3d", "999999999w", "2020-02-30", "soon"],
 )
 def test_what_is_no_time_is_refused(capsys: pytest.CaptureFixture[str], since: str) -> None:
     assert 2 == main(["status", f"--since={since}"])
@@ -836,10 +840,14 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
 def test_jsonl_gives_the_records(capsys: pytest.CaptureFixture[str], records: Path) -> None:
     named = {"tag": "t", "conversation_id": "c"}
     write_records(records, REQUEST | named, REQUEST | {"replay": True})
-    first, second = (RequestRecord.model_validate_json(each) for each in status(capsys, "--jsonl"))
+    (sent,) = (RequestRecord.model_validate_json(each) for each in status(capsys, "--jsonl"))
     expected = RequestRecord.model_validate({**LEAST, **REQUEST})
-    assert expected.model_copy(update=named) == first
-    assert expected.model_copy(update={"replay": True}) == second
+    assert expected.model_copy(update=named) == sent
+    (replayed,) = status(capsys, "--jsonl", "--replayed")
+    assert expected.model_copy(update={"replay": True}) == RequestRecord.model_validate_json(
+        replayed
+    )
+    assert [2, 2] == [len(status(capsys, "--csv", *more)) for more in ((), ("--replayed",))]
 
 
 def read_csv(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
