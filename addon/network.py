@@ -104,14 +104,20 @@ def read_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def find_free_port() -> int:
-    """Return a port of loopback that is free, and stays so until it is used.
+    """Return a port of loopback that is free now, and that this process has not been given before.
 
-    Raises OSError if there is none.
+    Nothing holds it: another program that asks for this very number can take it. The system gives
+    none of these to a program that asks for any. Raises OSError if there is none.
     """
     for port in random.sample(_PORTS_TO_TRY, _MOST_TRIES):
         with contextlib.suppress(OSError), socket.create_server((LOOPBACK_HOST, port)):
-            return port
+            if port not in _given_ports:
+                _given_ports.add(port)
+                return port
     raise OSError("no port is free")
+
+
+_given_ports: set[int] = set()
 
 
 def _normalize(host: str) -> str:

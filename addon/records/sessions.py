@@ -494,10 +494,10 @@ class RunFile:
             file.write(msgspec.json.encode(running))
 
     def close(self) -> None:
-        """Remove the file."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-            Path(f"{self._path}.lock").unlink()
+        """Remove the file, and its lock even if another has removed the file."""
+        for left in (self._path, Path(f"{self._path}.lock")):
+            with contextlib.suppress(OSError):
+                left.unlink()
         if isinstance(self._lock, int):
             release_lock(self._lock)
 
@@ -508,10 +508,10 @@ def list_running(folder: Path) -> list[Running]:
     for path in (folder / RUNS).glob("*.json"):
         lock_path = Path(f"{path}.lock")
         lock = take_lock(str(lock_path), 0.0)
-        if isinstance(lock, int):  # whoever held it is gone
-            with contextlib.suppress(OSError):
-                path.unlink()
-                lock_path.unlink()
+        if isinstance(lock, int):  # whoever held it is gone, and may have removed the first
+            for left in (path, lock_path):
+                with contextlib.suppress(OSError):
+                    left.unlink()
             release_lock(lock)
             continue
         with contextlib.suppress(OSError, msgspec.MsgspecError):

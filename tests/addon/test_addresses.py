@@ -79,6 +79,13 @@ def test_a_free_port_can_be_had() -> None:
         assert 10_000 <= server.getsockname()[1] < 32_768
 
 
+def test_no_port_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = [find_free_port() for _ in range(3)]
+    monkeypatch.setattr("random.sample", lambda *_: ports)
+    with pytest.raises(OSError, match="no port is free"):
+        find_free_port()
+
+
 @pytest.mark.parametrize(
     ("text", "address", "url"),
     [

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from addon.records.file import take_lock
 from addon.records.sessions import (
     FILE,
     IDLE,
@@ -296,6 +297,20 @@ def test_a_process_is_listed_while_it_runs(tmp_path: Path) -> None:
     file = RunFile(tmp_path, RUNNING)
     assert [RUNNING] == list_running(tmp_path)
     file.close()
+    assert [] == list_running(tmp_path)
+    assert [] == [*(tmp_path / "runs").iterdir()]
+
+
+def test_no_lock_is_left_of_a_process_that_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RunFile(tmp_path, RUNNING)
+
+    def end_first(name: str, patience: float) -> int | str:
+        file.close()
+        return take_lock(name, patience)
+
+    monkeypatch.setattr("addon.records.sessions.take_lock", end_first)
     assert [] == list_running(tmp_path)
     assert [] == [*(tmp_path / "runs").iterdir()]
 
