@@ -174,12 +174,13 @@ def _make_own() -> bytes:
 
 
 @command.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
-def check(file: Path) -> None:
-    """Check a configuration file.
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+def check(file: Path | None) -> None:
+    """Check a configuration file: FILE, or else the one that is used.
 
-    Print the settings that FILE changes; or print its first mistake, and exit with 1.
+    Print the settings that it changes; or print its first mistake, and exit with 1.
     """
+    file = file or locate_config("").path
     values = list_values(ConfigFile(file).data)
     changed = [value for value in values if value.value != value.shipped]
     what = f"{pluralize(len(changed), 'setting')} changed" if changed else "nothing changed"

@@ -39,11 +39,12 @@ _PROGRAMS: Mapping[str, str] = {
 }
 """How an agent is started, where that is not its name."""
 
-_COST_ONLY: Mapping[CostOnly, str] = {
+COST_ONLY: Mapping[CostOnly, str] = {
     "differs": f"over {MOST_DIFFERENCE:.0%} off what the provider counted",
     "shortened": "shortened on the way, as behind obsmask",
     "unnamed": "without a known model, which decides what may be masked (--model NAME)",
 }
+"""Why sessions of logs tell nothing of what masking saves, after their number."""
 
 _ACCOUNTS: Mapping[Account, str] = {
     "old": "made before August 31, 2026",
@@ -279,7 +280,7 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
             render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
         )
         reasons = [
-            f"{groups[why].sessions:,} {text}" for why, text in _COST_ONLY.items() if why in groups
+            f"{groups[why].sessions:,} {text}" for why, text in COST_ONLY.items() if why in groups
         ]
         count = pluralize(sum(each.sessions for each in groups.values()), "session")
         yield f"{count} ({amount}) counted for the cost alone: {', '.join(reasons)}."

@@ -1,6 +1,7 @@
 """`obsmask prices`: the prices of a host and a model, and a newer list of them."""
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def command(
 ) -> None:
     """Show the price list, or a MODEL's prices at a HOST and their source.
 
-    HOST is a host name or a base URL; MODEL is the model's name as in a request.
+    HOST is a host name or a base URL; MODEL is the model's name as in a request. A model alone has
+    the prices of its maker.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")
@@ -74,10 +76,18 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
     uncached = read_uncached(settings.metrics)
     if host is None:
         print(*render_list(settings, uncached, config.advice), sep="\n")
-    else:
-        if "://" in host:
-            host = read_host(host) or host
-        print(*render_host(settings, host, model, uncached, config.advice), sep="\n")
+        return
+    at: str | None = read_host(host) or host if "://" in host else host
+    if model is None and _is_model(settings, host):
+        at, model = None, host
+    print(*render_host(settings, at, model, uncached, config.advice), sep="\n")
+
+
+def _is_model(settings: Settings, name: str) -> bool:
+    """Whether a name is that of a known model, and of no known host."""
+    as_host = find_pricing(settings.price_settings, name, None)
+    as_model = find_pricing(settings.price_settings, None, name)
+    return as_host.source == "assumed" and as_model.entry is not None
 
 
 def render_list(settings: Settings, uncached: Sequence[str], advice: Advice) -> Iterator[str]:
@@ -110,15 +120,22 @@ def _render_own(price: OwnPrice) -> str:
 
 
 def render_host(
-    settings: Settings, host: str, model: str | None, uncached: Sequence[str], advice: Advice
+    settings: Settings,
+    host: str | None,
+    model: str | None,
+    uncached: Sequence[str],
+    advice: Advice,
 ) -> Iterator[str]:
     """Yield the prices of a host and a model, and where they come from, line by line.
 
-    Raises ConfigError for what cannot be a host.
+    Without a host they are those of the model's maker. Raises ConfigError for what cannot be a
+    host.
     """
-    check_host(host, "HOST")
+    if host is not None:
+        check_host(host, "HOST")
     pricing = find_pricing(settings.price_settings, host, model)
-    yield f"{model or 'A model of no known name'} at {host}: {_render_ratios(*pricing.ratios)}"
+    at = "its maker" if host is None else host
+    yield f"{model or 'A model of no known name'} at {at}: {_render_ratios(*pricing.ratios)}"
     yield _render_reason(pricing, open_list(settings.price_settings.price_list).date)
     if (plain := pricing.dollars_per_million) is not None:
         read, write = (ratio * plain for ratio in pricing.ratios)
@@ -141,11 +158,13 @@ def render_host(
         yield f"Only if a request asks for it: without {CACHE_MARK} every token is a plain one"
     if settings.price_settings.slides:
         yield 'The window slides at every turn nevertheless: cache_pricing = "none"'
-    if pricing.read < 1 and normalize_host(host) in uncached:
+    if host is not None and pricing.read < 1 and normalize_host(host) in uncached:
         yield render_uncached(normalize_host(host), advice)
     if pricing.window is not None:
         yield f"Context window: {pricing.window:,} tokens, prompt and answer"
-    if pricing.source == "assumed":
+    if host is None:
+        yield f"At another host: obsmask prices HOST {shlex.quote(model or 'MODEL')}"
+    elif pricing.source == "assumed":
         if "." not in host and ":" not in host and not is_this_machine(host):
             full = _find_like(host)
             yield f"Is {host} in your own network? Other hosts have full names, as {full}"

@@ -1,6 +1,7 @@
 """`obsmask tune`: which settings pay on one's own recordings."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -12,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
-from addon.commands.log_answer import choose_account
+from addon.commands.log_answer import COST_ONLY, choose_account
 from addon.commands.options import (
     PolicyCommand,
     choose_logs,
@@ -113,7 +114,7 @@ def run_tune(
     outcomes = add_outcomes(tunings, batches, found)
     sweep = Sweep(outcomes=outcomes, present=tuning_of(present), promise=present.policy.max_loss)
     if not outcomes[sweep.off].tokens:
-        raise ValueError("no request to try settings on")
+        raise ValueError(_explain_nothing(work))
     arrival = _switch_arrival(work, present, sweep, account)
     if count := outcomes[sweep.off].assumed:
         console.print(_render_assumed_count(count, present), highlight=False, markup=False)
@@ -122,6 +123,20 @@ def run_tune(
     settings = find_settings(recommend(sweep), present.price_settings)
     console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
     return sweep
+
+
+def _explain_nothing(work: SessionWork) -> str:
+    """Return why there is no request to try settings on, and what to do."""
+    nothing = "no request to try settings on"
+    reasons = Counter(log.cost_only for session in work.read() if (log := log_of(session)))
+    known = [f"{reasons[why]:,} {text}" for why, text in COST_ONLY.items() if reasons[why]]
+    if not known:
+        return nothing
+    return (
+        f"{nothing}: of {pluralize(reasons.total(), 'session')}, {', '.join(known)}, which tells "
+        "nothing of other settings. obsmask run --observe -- AGENT sends a session whole, to be "
+        "tried afterwards; --since 1y reads older ones"
+    )
 
 
 def _switch_arrival(

@@ -534,6 +534,12 @@ def test_check_says_what_a_file_changes(capsys: Screen, file: Path) -> None:
     ] == run(capsys, "check", file)
 
 
+def test_check_without_a_file_checks_the_one_in_use(capsys: Screen) -> None:
+    assert [f"{shipped('config.toml')}: no mistake, nothing changed"] == run(capsys, "check")
+    run(capsys, "set", "schema1.window_turns=4")
+    assert f"{user_config()}: no mistake, 1 setting changed" == run(capsys, "check")[0]
+
+
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -73,6 +73,16 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
     ]
 
 
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1", "claude-opus-4-5", "openai/gpt-4o"])
+def test_a_model_alone_has_the_prices_of_its_maker(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = run(capsys, model)
+    assert shown[0].startswith(f"{model} at its maker: a cached token at ")
+    assert f"At another host: obsmask prices HOST {model}" == shown[-1]
+    assert not any("own network" in line or "config add" in line for line in shown)
+
+
 UNLISTED = f"the list of {DATE} has no price for cached tokens of this model at this host"
 BLOCKS = "Assumed to be cached: prefixes of 1,024 tokens or more, in blocks of 128"
 

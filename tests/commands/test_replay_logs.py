@@ -169,6 +169,12 @@ def test_a_log_that_does_not_add_up_counts_for_its_cost(
     assert [1] == [each["sessions"] for each in found["cost_only"].values()]
     assert "1 session ($" in (said := say(capsys))
     assert "counted for the cost alone: 1 shortened on the way, as behind obsmask." in said
+    assert main(["tune", "--processes", "1"]) == 1
+    assert capsys.readouterr().err.endswith(
+        "obsmask: no request to try settings on: of 1 session, 1 shortened on the way, as behind "
+        "obsmask, which tells nothing of other settings. obsmask run --observe -- AGENT sends a "
+        "session whole, to be tried afterwards; --since 1y reads older ones\n"
+    )
 
 
 def test_a_broken_log_does_not_end_it(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
