@@ -11,7 +11,8 @@ import click
 import pytest
 from pydantic_core import to_json
 
-from addon.commands.main import main, obsmask
+from addon.commands.group import obsmask
+from addon.commands.main import main
 from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
 from tests.support.pages import find_broken_links, find_pages

@@ -1,118 +1,10 @@
-"""`obsmask`: the command line."""
+"""Where `obsmask` starts. `main` loads all else, so that Ctrl-C ends that with a line, too."""
 
-import contextlib
-import gc
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
-from importlib import import_module
-
-import click
-
-from addon.places import state_folder
-from addon.proxy.host import print_any_character
-from addon.proxy.process import ProxyProcess, open_log
-
-_COMMANDS = {
-    "run": "Run an agent behind its own proxy.",
-    "demo": "Play a recorded session through the proxy, offline.",
-    "env": "Print the environment variables a client needs to use a running proxy.",
-    "doctor": "Check the setup and suggest fixes.",
-    "config": "Show, create, change, or check the configuration.",
-    "proxy": "Run the proxy in the foreground.",
-    "ext-proc": "Run as an Envoy external processor.",
-    "page": "Open the live page, or the history of all sessions.",
-    "replay": "Show what your past sessions cost, and what they would have cost with masking.",
-    "tune": "Find the best settings for your sessions.",
-    "status": "Show what masking saved.",
-    "recall": "Print a masked tool result.",
-    "mcp": "Serve masked tool results to an agent over MCP.",
-    "prices": "Show a model's prices and their source.",
-    "scrub": "Anonymize a recording: replace all prose and secrets.",
-}
-"""The commands in the order of the reference. Each is `command` in the module of its name."""
-
-_GROUPS = {
-    "Start": ("run", "demo", "replay"),
-    "See": ("status", "page", "recall"),
-    "Set up": ("config", "doctor", "env", "prices", "tune"),
-    "Serve": ("proxy", "ext-proc", "mcp"),
-    "Other": ("scrub",),
-}
-"""The commands in the order of the help, by heading."""
+from collections.abc import Sequence
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C has ended."""
-
-
-class _Commands(click.Group):
-    """Imports a command only when it is used: most of them take long to load."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        # What is loaded stays. The collector would look for garbage in it, several times.
-        gc.disable()
-        found: click.Command = import_module(f"addon.commands.{cmd_name.replace('-', '_')}").command
-        gc.enable()
-        return found
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] == "run" and not ctx.resilient_parsing:
-            ctx.obj = ctx.with_resource(_load_proxy(args[1:]))
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            close = get_close_matches(args[0], _COMMANDS, n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise click.UsageError(f"{error.message}{hint}", ctx) from None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, _COMMANDS))  # the same column under every heading
-        for heading, names in _GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), _COMMANDS[name]) for name in names])
-
-
-@contextlib.contextmanager
-def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
-    """Let the proxy of `run` load, while this process loads `run` itself and reads the words.
-
-    None if the words look as if they asked for something else than a proxy, or for one in a network
-    of its own, or if it cannot be started: `run` then starts it, or says why not.
-    """
-    options = words[: words.index("--")] if "--" in words else words
-    is_needed = words and not any(
-        word in ("-h", "--help", "--transparent") or word.startswith("--proxy") for word in options
-    )
-    proxy = None
-    if is_needed and os.name == "posix":
-        with contextlib.suppress(OSError, RuntimeError):
-            state = state_folder()
-            proxy = ProxyProcess(state, open_log(state))
-            proxy.load()
-    try:
-        yield proxy
-    finally:
-        if proxy is not None:
-            proxy.close()
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="observation-masking", message="%(version)s")
-def obsmask() -> None:
-    """Cut the input cost of coding agents by replacing old tool results with short placeholders.
-
-    For example: obsmask run -- claude
-
-    Documentation: README.md and the docs folder of the source.
-    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,26 +12,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0; 1 with one line on standard error; 2 if the call cannot be read; 130 after Ctrl-C.
     """
-    print_any_character()
     try:
-        code = obsmask.main(arguments, "obsmask", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort:
+        from addon.commands.group import run_command
+
+        return run_command(arguments)
+    except KeyboardInterrupt as interrupt:
+        if sys.stderr.isatty() and not interrupt.args:  # it shows ^C, and nobody has ended the line
+            print(file=sys.stderr)
         print("obsmask: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except (OSError, ValueError, RuntimeError) as error:
-        print(f"obsmask: {_describe(error)}", file=sys.stderr)
-        return 1
-    return int(code or 0)
-
-
-def _describe(error: Exception) -> str:
-    """Return an error as one line; the system's message follows the name of the file."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 if __name__ == "__main__":

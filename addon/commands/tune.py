@@ -128,7 +128,8 @@ def run_tune(
 def _explain_nothing(work: SessionWork) -> str:
     """Return why there is no request to try settings on, and what to do."""
     nothing = "no request to try settings on"
-    reasons = Counter(log.cost_only for session in work.read() if (log := log_of(session)))
+    sessions = (session for source in work.read() for session, _ in source.open() if session)
+    reasons = Counter(log.cost_only for session in sessions if (log := log_of(session)))
     known = [f"{reasons[why]:,} {text}" for why, text in COST_ONLY.items() if reasons[why]]
     if not known:
         return nothing

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from addon.commands.main import main, obsmask
+from addon.commands.group import obsmask
+from addon.commands.main import main
 from addon.places import shipped
 from addon.recordings.flows import read_flows
 
@@ -84,6 +85,36 @@ def test_a_misspelt_command_or_option_gets_a_suggestion(
     for arguments, close in ((["replya"], "replay"), (["tune", "--windw-turns", "3"], "--window")):
         assert main(arguments) == 2
         assert f"Did you mean '{close}" in capsys.readouterr().err
+
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+from addon.commands.main import main
+find, place = builtins.__import__, int(sys.argv[1])
+
+def interrupt(*arguments, **named):
+    global place
+    place -= 1
+    if place == 0:
+        os.kill(os.getpid(), signal.SIGINT)
+    return find(*arguments, **named)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+builtins.__import__ = interrupt
+sys.exit(main(["config"]))
+"""
+
+
+@pytest.mark.parametrize("place", [1, 2, 40, 400, 1500])
+def test_ctrl_c_ends_a_command_that_is_loading_with_one_line(place: int) -> None:
+    """At the nth import."""
+    command = [sys.executable, "-c", INTERRUPTED, str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (130, "", "obsmask: interrupted\n") == (
+        done.returncode,
+        done.stdout,
+        done.stderr.lstrip("\n"),  # click ends the line of ^C
+    )
 
 
 NAMES = (

@@ -6,7 +6,8 @@ import click
 import pytest
 
 from addon.commands.demo import RECORDING
-from addon.commands.main import main, obsmask
+from addon.commands.group import obsmask
+from addon.commands.main import main
 from addon.commands.options import policy_options, read_overrides
 from addon.config import ConfigFile, user_config
 from addon.places import shipped

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import masking
-from addon.commands.main import obsmask
+from addon.commands.group import obsmask
 from addon.commands.options import POLICY_KEYS
 from addon.records.record import McpRecord, RequestRecord, describe_fields
 from masking.config import ROOT as ROOT_TABLE
