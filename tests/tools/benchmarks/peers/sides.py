@@ -171,8 +171,8 @@ def _url(place: Place) -> str:
 
 
 HEADROOM = Package("pypi", "headroom-ai[sandbox]")
-LITELLM = Package("pypi", "litellm[proxy]")
-WITH_CORE = LITELLM._replace(before=(str(ROOT / "packaging" / "core"),))
+LITELLM = Package("pypi", "litellm[proxy]", before=("litellm!=1.107.0",))  # which was malicious
+WITH_CORE = LITELLM._replace(before=(*LITELLM.before, str(ROOT / "packaging" / "core")))
 OFFLINE = "`HEADROOM_OFFLINE=1`; the bundle without its models, which come from a hub"
 UNLIMITED = f"`--no-rate-limit`, as it takes 60 requests a minute otherwise; {OFFLINE}"
 CLEAR = "clear_tool_uses_20250919"
