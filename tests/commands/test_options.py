@@ -8,10 +8,10 @@ import pytest
 from addon.commands.demo import RECORDING
 from addon.commands.group import obsmask
 from addon.commands.main import main
-from addon.commands.options import policy_options, read_overrides
+from addon.commands.options import policy_options, read_overrides, read_replay_settings
 from addon.config import ConfigFile, user_config
 from addon.places import shipped
-from masking.config import Settings
+from masking.config import RequestFacts, Settings, find_first
 
 SESSION = shipped("recordings") / RECORDING
 
@@ -118,3 +118,19 @@ def test_a_mistake_in_a_file_that_holds_unnamed_says_how_to_do_without_it(
     assert main(["prices", *without.split()]) == 0
     assert main(["prices", "--config", str(path)]) == 1
     assert without not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), 36), (("--window-turns", "5"), 5)])
+def test_a_replay_gives_a_client_its_own_window_unless_an_option_does(
+    options: tuple[str, ...], expected: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("OBSMASK_CONFIG", raising=False)
+    command = obsmask.get_command(click.Context(obsmask), "replay")
+    assert command is not None
+    given = command.make_context("replay", [*options, "x.flow"]).params
+    (settings,) = read_replay_settings(given)
+    facts = RequestFacts("api.openai.com", "gpt-5", "/v1/chat/completions", "openhands")
+    found = find_first(settings.rules, facts, None)
+    window = settings.policy if found is None else found.strategies.schema1
+    assert expected == window.window_turns
