@@ -24,6 +24,9 @@ _NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """A pipe that nobody writes or reads must not hold us up, nor a terminal take us over."""
 
 _NAME = "observation-masking"
+
+STATE_VARIABLE = "OBSMASK_STATE_FOLDER"
+"""The variable by which `obsmask run` leads its own proxy to the folder that it uses."""
 _ADDON = Path(__file__).resolve().parent
 
 
@@ -37,6 +40,8 @@ def config_folder() -> Path:
 
 def state_folder() -> Path:
     """Return the folder of records, logs and memory. Raises RuntimeError if there is no home."""
+    if given := os.environ.get(STATE_VARIABLE):
+        return Path(given)
     return platformdirs.user_state_path(_NAME, appauthor=False)
 
 

@@ -10,9 +10,8 @@ from importlib import import_module
 
 import click
 
-from addon.places import state_folder
 from addon.proxy.host import print_any_character
-from addon.proxy.process import ProxyProcess, open_log
+from addon.proxy.process import ProxyProcess, RunFolder
 
 _COMMANDS = {
     "run": "Run an agent behind its own proxy.",
@@ -91,8 +90,7 @@ def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
     proxy = None
     if is_needed and os.name == "posix":
         with contextlib.suppress(OSError, RuntimeError):
-            state = state_folder()
-            proxy = ProxyProcess(state, open_log(state))
+            proxy = ProxyProcess(RunFolder())
             proxy.load()
     try:
         yield proxy

@@ -34,12 +34,11 @@ from addon.commands.options import (
 )
 from addon.config import advise
 from addon.network import Address, find_free_port, read_address
-from addon.places import state_folder
-from addon.proxy.authorities import make_bundles, user_bundle
+from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import REPLACED, client_environment, trusting_environment
 from addon.proxy.health import Health, check_health
-from addon.proxy.process import ProxyProcess, open_log
+from addon.proxy.process import ProxyProcess, RunFolder
 from addon.proxy.transparent import (
     DEFAULT_PORTS,
     Counts,
@@ -149,8 +148,9 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     with _sign_of_life(loading, quiet=quiet):
         opened = _open_session(command, given, loading)
     with opened as session:
-        if session.plan and not quiet:
-            print(f"obsmask: {session.plan.line}", file=sys.stderr)
+        if not quiet:
+            _say(session.notice)
+            _say(session.plan.line if session.plan else "")
         if shows_page:
             _show_page(session.page)  # before the command has the terminal
         started = time.monotonic()
@@ -159,9 +159,16 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         except OSError as error:
             return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
         line = session.finish(Ended(command, code, time.monotonic() - started))
-    if line and not quiet:
-        print(f"obsmask: {line}", file=sys.stderr)
+    if not quiet:
+        _say(line)
     return code
+
+
+def _say(line: str) -> None:
+    """Print a line, if there is one. If it cannot be printed, the command goes on all the same."""
+    if line:
+        with contextlib.suppress(OSError):
+            print(f"obsmask: {line}", file=sys.stderr)
 
 
 _STARTING = "obsmask: starting the proxy..."
@@ -259,16 +266,16 @@ def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
 
 def _show_page(url: str | None) -> None:
     if url is None:
-        print("obsmask: the proxy has no page; its log says why", file=sys.stderr)
+        _say("the proxy has no page; its log says why")
         return
     from addon.commands.page import open_page  # which loads the doctor, too
 
-    print(f"obsmask: page: {url}", file=sys.stderr)
+    _say(f"page: {url}")
     open_page(url, os.environ)
 
 
 def _fail(command: str, problem: str, code: int) -> int:
-    print(f"obsmask: {command}: {problem}", file=sys.stderr)
+    _say(f"{command}: {problem}")
     return code
 
 
@@ -313,18 +320,18 @@ class OwnProxy:
     def __init__(self, options: ProxyOptions, loading: ProxyProcess | None) -> None:
         self._options = options
         find_upstream(os.environ)  # so that a mistake there is reported before anything starts
-        self._bundles = make_bundles()
         self._deaths, self._lost_network = 0, False
         self._network = None
-        state = state_folder()
-        if options.transparent is not None:
-            log = open_log(state)
-            self._network = TransparentNetwork(options.transparent, self._bundles.user, log, state)
-            loading = ProxyProcess(state, log, self._network.port, self._network.for_proxy(state))
-        elif loading is None:
-            loading = ProxyProcess(state, open_log(state))
-        self._proxy = loading
+        self._folder = folder = loading.folder if loading else RunFolder()
+        self._proxy = loading or ProxyProcess(folder)
         try:
+            self._bundles = user, _, authority = make_bundles(folder.find_spare)
+            if options.transparent is not None:
+                log = folder.log or Path(os.devnull)
+                self._network = network = TransparentNetwork(
+                    options.transparent, user, authority, log, folder.path
+                )
+                self._proxy = ProxyProcess(folder, network.port, network.for_proxy(folder.path))
             self._healths = [self._start()]
             self._prepare(options)
         except BaseException:
@@ -358,13 +365,25 @@ class OwnProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end()
+        self._folder.close()
+
+    def _end(self) -> None:
         self._proxy.stop()
         if self._network:
             self._network.close()
 
     def _start(self) -> Health:
         modes = self._network.modes if self._network else ()
-        return self._proxy.start(self._options.arguments, self._bundles.upstream, modes)
+        authority = self._bundles.authority
+        where = () if authority == authority_path() else ("--set", f"confdir={authority.parent}")
+        arguments = (*where, *self._options.arguments)
+        return self._proxy.start(arguments, self._bundles.upstream, modes)
+
+    @property
+    def notice(self) -> str:
+        """A line on where this run keeps its files, if that is not where they belong."""
+        return self._folder.notice
 
     @property
     def page(self) -> str | None:
@@ -379,7 +398,7 @@ class OwnProxy:
             return
         self._deaths += 1
         if self._deaths <= _MAX_RESTARTS:
-            with contextlib.suppress(RuntimeError):  # the log says why, and the last line names it
+            with contextlib.suppress(OSError, RuntimeError):  # the log says why
                 self._healths.append(self._start())
 
     def finish(self, ended: "Ended") -> str:
@@ -389,15 +408,14 @@ class OwnProxy:
         """
         last = _check(self._proxy.address) or self._healths[-1]
         past = self._network.count() if self._network else None
-        self.__exit__()
+        self._end()
         tally = _count(last.records, {health.run for health in self._healths}, None)
-        ended = ended._replace(past=past, lost_network=self._lost_network)
-        line = render_end(
-            tally, last, self._find_remedies(), ended, deaths=self._deaths, log=self._proxy.log
-        )
+        is_kept = self._folder.path != self._folder.spare
+        ended = ended._replace(past=past, lost_network=self._lost_network, is_kept=is_kept)
+        log = self._folder.log if is_kept else None
+        line = render_end(tally, last, self._find_remedies(), ended, deaths=self._deaths, log=log)
         if not line:
-            with contextlib.suppress(OSError):
-                self._proxy.log.unlink()
+            self._folder.drop_log()
         return line
 
     def _find_remedies(self) -> "Remedies":
@@ -440,6 +458,8 @@ class ExternalProxy:
     def page(self) -> str | None:
         """Where the live page is; None if there is none."""
         return self._health.page
+
+    notice = ""
 
     def notice_end(self, process: int) -> None:
         pass
@@ -494,6 +514,7 @@ class Ended(NamedTuple):
 
     past: what went past the proxy, of a command in a network of its own.
     lost_network: whether that network ended before the command did.
+    is_kept: whether its records stay.
     """
 
     command: Sequence[str]
@@ -501,6 +522,7 @@ class Ended(NamedTuple):
     seconds: float
     past: Counts | None = None
     lost_network: bool = False
+    is_kept: bool = True
 
     @property
     def is_informative(self) -> bool:
@@ -551,7 +573,7 @@ def render_end(
 
     It is empty if nothing came through and nothing was to be expected.
 
-    deaths: how often the proxy ended by itself; `log` says why.
+    deaths: how often the proxy ended by itself; `log`, if there is one, says why.
     """
     return "; ".join(filter(None, _render_parts(tally, health, remedies, ended, deaths, log)))
 
@@ -580,11 +602,13 @@ def _render_parts(
     if ended.past is not None:
         yield from _render_past(ended.past)
     if ended.lost_network:
-        yield f"pasta ended before the command, which then had no network: {log} may say why"
+        hint = f": {log} may say why" if log else ""
+        yield f"pasta ended before the command, which then had no network{hint}"
     if deaths:
         times = "once" if deaths == 1 else f"{deaths} times"
-        yield f"the proxy ended {times} by itself, and {log} says why"
-    if tally.count:
+        hint = f", and {log} says why" if log else ""
+        yield f"the proxy ended {times} by itself{hint}"
+    if tally.count and ended.is_kept:
         yield "obsmask page shows each request"
 
 

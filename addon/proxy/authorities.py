@@ -9,14 +9,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import certifi
 from filelock import FileLock
 
-from addon.places import data_folder, make_folder, write_private
+from addon.places import UNFINISHED, data_folder, make_folder, write_private
 from addon.proxy.environment import (
     CA_FOLDERS_VARIABLE,
     CA_VARIABLES,
@@ -67,26 +68,52 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     yet, it is made, as on its first start. Raises OSError, with the variable's name, if a variable
     names no readable file.
     """
-    return _store_user_bundle(_find_certificates(_read_trusted(environment)), environment)
+    trusted = _find_certificates(_read_trusted(environment))
+    return _store_user_bundle(_make_folder(), trusted, own_authority(), environment)
 
 
 def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the authorities that the proxy is to trust: those the user trusts. Raises as above."""
-    return _store("upstream-ca-bundle", _find_certificates(_read_trusted(environment)))
+    trusted = _find_certificates(_read_trusted(environment))
+    return _store(_make_folder(), "upstream-ca-bundle", trusted)
 
 
 class Bundles(NamedTuple):
-    """The bundle for clients, and that for the proxy itself."""
+    """The bundle for clients, that for the proxy itself, and the certificate of its authority."""
 
     user: Path
     upstream: Path
+    authority: Path
 
 
-def make_bundles(environment: Mapping[str, str] = os.environ) -> Bundles:
-    """Return `user_bundle` and `upstream_bundle`; what the user trusts is read once."""
+FindSpare = Callable[[OSError], Path]
+"""Returns a folder for what cannot be written where it belongs, for a reason, or raises that."""
+
+
+def make_bundles(find_spare: FindSpare, environment: Mapping[str, str] = os.environ) -> Bundles:
+    """Return `user_bundle` and `upstream_bundle`; what the user trusts is read once.
+
+    What cannot be written is in the folder that `find_spare` returns, mitmproxy's authority, too.
+    """
     trusted = _find_certificates(_read_trusted(environment))
-    upstream = _store("upstream-ca-bundle", trusted)
-    return Bundles(_store_user_bundle(trusted, environment), upstream)
+    try:
+        authority = own_authority()
+    except OSError as error:
+        authority = _name_authority(find_spare(error) / "mitmproxy")
+        _make_authority(authority)
+    try:
+        folder = _make_folder()
+        return _store_bundles(folder, trusted, authority, environment)
+    except OSError as error:
+        return _store_bundles(find_spare(error), trusted, authority, environment)
+
+
+def _store_bundles(
+    folder: Path, trusted: dict[bytes, None], authority: Path, environment: Mapping[str, str]
+) -> Bundles:
+    upstream = _store(folder, "upstream-ca-bundle", trusted)
+    user = _store_user_bundle(folder, trusted, authority, environment)
+    return Bundles(user, upstream, authority)
 
 
 def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
@@ -96,26 +123,58 @@ def write_bundle(path: Path, authorities: Sequence[Path]) -> Path:
 
 
 def own_authority() -> Path:
-    """Return the certificate of mitmproxy's own authority, which is made on first use."""
-    path = authority_path()
-    # Two that are started at once would mix the files of two authorities.
-    with FileLock(_make_folder() / "authority.lock", _LOCK_SECONDS):
-        made = ("-ca.pem", "-ca-cert.pem", "-dhparam.pem")  # the last is the last that is made
-        if not all(path.with_name(f"{CONF_BASENAME}{each}").is_file() for each in made):
-            from mitmproxy import certs, options
+    """Return the certificate of mitmproxy's own authority, which is made on first use.
 
-            try:
-                certs.CertStore.from_store(path.parent, CONF_BASENAME, options.KEY_SIZE)
-            except UnicodeEncodeError:
-                raise ValueError(
-                    f"mitmproxy cannot name {path.parent} in this locale: set PYTHONUTF8=1"
-                ) from None
+    Raises OSError if it cannot be made.
+    """
+    path = authority_path()
+    if not _is_made(path):
+        # Two that are started at once would mix the files of two authorities.
+        with FileLock(_make_folder() / "authority.lock", _LOCK_SECONDS):
+            if not _is_made(path):
+                _make_authority(path)
     return path
 
 
 def authority_path() -> Path:
     """Return where that certificate is, or will be."""
-    return Path(CONF_DIR).expanduser() / f"{CONF_BASENAME}-ca-cert.pem"
+    return _name_authority(Path(CONF_DIR).expanduser())
+
+
+def _name_authority(folder: Path) -> Path:
+    return folder / f"{CONF_BASENAME}-ca-cert.pem"
+
+
+def _is_made(path: Path) -> bool:
+    """Whether an authority is complete: the last of these files is the last that is made."""
+    made = ("-ca.pem", "-ca-cert.pem", "-dhparam.pem")
+    files = [path.with_name(f"{CONF_BASENAME}{each}") for each in made]
+    return all(each.is_file() and each.stat().st_size for each in files)
+
+
+def _make_authority(path: Path) -> None:
+    """Make an authority beside what is there: a full disk would leave half a file in its place.
+
+    mitmproxy would not start with that any more. Raises OSError with the folder.
+    """
+    from mitmproxy import certs, options
+
+    key, folder = path.with_name(f"{CONF_BASENAME}-ca.pem"), path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if key.is_file() and key.stat().st_size:  # the user's own, perhaps
+            certs.CertStore.from_store(folder, CONF_BASENAME, options.KEY_SIZE)
+            return
+        with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder) as made:
+            certs.CertStore.from_store(made, CONF_BASENAME, options.KEY_SIZE)
+            for file in Path(made).iterdir():
+                file.replace(folder / file.name)
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"mitmproxy cannot name {folder} in this locale: set PYTHONUTF8=1"
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
 
 
 def hash_subject(certificate: Path) -> str:
@@ -193,16 +252,18 @@ def _find_certificates(parts: Iterable[bytes]) -> dict[bytes, None]:
     return dict.fromkeys(one for part in parts for one in _CERTIFICATE.findall(part))
 
 
-def _store_user_bundle(trusted: dict[bytes, None], environment: Mapping[str, str]) -> Path:
-    own = _find_certificates([own_authority().read_bytes()])
-    bundle = _store("ca-bundle", {**trusted, **own})
+def _store_user_bundle(
+    folder: Path, trusted: dict[bytes, None], authority: Path, environment: Mapping[str, str]
+) -> Path:
+    own = _find_certificates([authority.read_bytes()])
+    bundle = _store(folder, "ca-bundle", {**trusted, **own})
     _write_wgetrc(bundle, Path(environment.get(WGET_VARIABLE) or "/etc/wgetrc"))
     return bundle
 
 
-def _store(name: str, certificates: Iterable[bytes]) -> Path:
+def _store(folder: Path, name: str, certificates: Iterable[bytes]) -> Path:
     content = b"\n".join((*certificates, b""))
-    bundle = _make_folder() / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.pem"
+    bundle = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}.pem"
     _write(bundle, content)
     return bundle
 

@@ -10,16 +10,26 @@ where it is needed.
 import codecs
 import io
 import logging
+import select
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mitmproxy.addonmanager import AddonManager
+    from mitmproxy.flow import Flow
+
+logger = logging.getLogger("observation_masking")
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _LARGE_BYTES = 4 * 1024 * 1024
+
+_PRINT_SECONDS = 1.0
+"""How long a line waits for a reader that is slow; once in vain, the next lines do not wait."""
+
+_PIECE_CHARS: int = getattr(select, "PIPE_BUF", 512) // 4
+"""A pipe that is ready takes so many characters, in any encoding, without a wait."""
 
 _ERROR_HANDLER = "observation-masking"
 _UNDECODED_BYTES = range(0xDC80, 0xDD00)
@@ -31,7 +41,8 @@ def prepare_host(addons: "AddonManager") -> ExitStack:
 
     It may be called again, as mitmproxy loads a script again when it is edited: nothing is changed
     twice. Not undone are the setting of the memory, which has no way back, the collector's, as
-    others may have set the same, and what is logged after the end.
+    others may have set the same, what is logged after the end, and what survives a full disk, as
+    other addons still print and record at the end.
     """
     from mitmproxy.proxy.layers.websocket import Fragmentizer
 
@@ -50,6 +61,11 @@ def prepare_host(addons: "AddonManager") -> ExitStack:
     # The log: fewer lines that nobody reads, and no errors that are none.
     _drop_unread_log_events(addons, undo)
     _silence_cancelled_tasks()
+
+    # What mitmproxy prints and records: where that cannot be written, it would end the process, and
+    # with it every connection.
+    print_what_can_be_printed(addons)
+    _end_a_recording_alone(addons)
 
     # Standard output: no character that it cannot print, and no line that comes late.
     if isinstance(stdout := sys.stdout, io.TextIOWrapper):
@@ -139,6 +155,92 @@ def _is_no_cancellation(record: logging.LogRecord) -> bool:
 
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or not issubclass(kind, CancelledError)
+
+
+def print_what_can_be_printed(addons: "AddonManager") -> None:
+    """Have mitmproxy print its log, and its lines on flows, by an `Output`."""
+    from mitmproxy.addons.termlog import TermLogHandler
+
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, TermLogHandler) and not isinstance(handler.file, Output):
+            handler.file = Output(handler.file)  # type: ignore[assignment]  # it only prints there
+    dumper = addons.get("dumper")
+    if dumper is not None and not isinstance(dumper.outfp, Output):
+        dumper.outfp = Output(dumper.outfp or sys.stdout)
+
+
+class Output:
+    """Prints lines to a file where that is possible; others are lost, and a later line says so.
+
+    A full disk, a closed pipe or a reader that stands still must neither end the proxy nor hold it
+    up. A reader that is only slow is waited for, until that was in vain once.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file, self._line, self._lost = file, "", 0
+        self._patience = _PRINT_SECONDS
+
+    def write(self, text: str) -> None:
+        """Take a part of a line, and print the line once it is complete."""
+        self._line += text
+        if not text.endswith("\n"):
+            return
+        line, self._line = self._line, ""
+        # A line that broke off is ended first. One that Python has kept may still have come.
+        notice = f"\nUp to {self._lost} lines are missing here: they could not be written.\n"
+        if self._print(f"{notice}{line}" if self._lost else line):
+            self._lost = 0
+        else:
+            self._lost += 1
+
+    def flush(self) -> None:
+        """Do nothing: what could be printed is."""
+
+    def _print(self, text: str) -> bool:
+        for begin in range(0, len(text), _PIECE_CHARS):
+            if not self._is_ready():
+                self._patience = 0.0
+                return False
+            try:
+                self._file.flush()  # what Python has kept: nothing is added to that
+                self._file.write(text[begin : begin + _PIECE_CHARS])
+                self._file.flush()
+            except (OSError, ValueError):  # the disk is full, the pipe or the file is closed
+                return False
+        self._patience = _PRINT_SECONDS
+        return True
+
+    def _is_ready(self) -> bool:
+        """Whether a piece can be written at once, or within the time that is left for that."""
+        try:
+            return bool(select.select((), (self._file,), (), self._patience)[1])
+        except (OSError, ValueError, TypeError):  # no file of the system, or not on this platform
+            return True
+
+
+def _end_a_recording_alone(addons: "AddonManager") -> None:
+    """Let a recording (`-w`) that cannot be written end there, and not the proxy with it.
+
+    mitmproxy ends so that no traffic passes unrecorded. Here the traffic is an agent's, which must
+    go on.
+    """
+    save = addons.get("save")
+    if save is None or "save_flow" in vars(save):
+        return
+    original = save.save_flow
+
+    def save_flow(flow: "Flow") -> None:
+        try:
+            original(flow)
+        except (OSError, SystemExit) as error:  # the latter once it has printed the former
+            logger.warning(f"the recording {save.current_path} ends here: {error.__context__}")
+            if save.stream is not None:
+                with suppress(OSError):
+                    save.stream.fo.close()
+            save.stream = save.current_path = None
+            save.active_flows.clear()
+
+    save.save_flow = save_flow
 
 
 def print_any_character() -> None:

@@ -6,20 +6,23 @@ load itself: neither mitmproxy nor `masking`.
 """
 
 import contextlib
+import errno
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from addon.network import LOOPBACK_HOST, Address
-from addon.places import make_folder, open_private
+from addon.places import STATE_VARIABLE, make_folder, open_private, state_folder
 from addon.proxy.environment import make_files_absolute
 
 if TYPE_CHECKING:
@@ -52,7 +55,7 @@ def wait_for_start(
         if (found := find(read_log())) is not None:
             return found
         time.sleep(_POLL_SECONDS)
-    log = read_log()[-_LOG_CHARS:].strip()
+    log = read_log()[-_LOG_CHARS:].strip() or "it has left no log"
     raise RuntimeError(f"{name} did not start: {log.removeprefix('obsmask: ')}")
 
 
@@ -74,22 +77,21 @@ class ProxyProcess:
     """Loads a proxy, starts it, starts it again on the same port, and stops it.
 
     The proxy runs in a session of its own, so that what is typed at the terminal does not reach it.
-    It also ends when the process that started it is gone, as its standard input then ends.
+    It also ends when the process that started it is gone, as its standard input then ends. What it
+    does never depends on its log, which may be on a full disk: its port comes through a pipe.
 
     address: where it listens, on loopback; port 0 until it has started, unless one is given.
-    folder: its working directory.
-    log: the file that gets its output.
+    folder: its working directory, where it keeps its files, and the file that gets its output.
     enter: what its command begins with, if it is to run in a network of its own.
     launched: when its process was first started, by `time.monotonic`.
     """
 
-    def __init__(self, folder: Path, log: Path, port: int = 0, enter: Sequence[str] = ()) -> None:
-        self.log, self.launched = log, time.monotonic()
+    def __init__(self, folder: "RunFolder", port: int = 0, enter: Sequence[str] = ()) -> None:
+        self.folder, self.launched = folder, time.monotonic()
         self.address = Address(LOOPBACK_HOST, port)
         self._enter, self._has_served = enter, False
-        self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_told = False
+        self._is_told, self._said = False, b""
         self._log_begin = 0
 
     def load(self) -> None:
@@ -116,7 +118,7 @@ class ProxyProcess:
                 process.stdin.write(f"{told}\n".encode())
         try:
             self.address, health = wait_for_start(
-                "the proxy", process, self._read_log, _find_masking, _RUN_START_SECONDS
+                "the proxy", process, self._read_log, self._find_masking, _RUN_START_SECONDS
             )
         except RuntimeError:
             self.stop()
@@ -129,6 +131,9 @@ class ProxyProcess:
         if self._process is None or self._process.pid != process:
             return False
         self._process.returncode = 0  # nobody can wait for it again
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._process = None
         return True
 
@@ -158,52 +163,146 @@ class ProxyProcess:
             self._process.stdin.close()  # with which it ends as soon as it has started
         else:
             self.stop()
-        with contextlib.suppress(OSError):
-            if self.log.stat().st_size == 0:
-                self.log.unlink()
+        self.folder.close()
 
     def _load(self) -> "subprocess.Popen[bytes]":
-        with self.log.open("ab") as output:
-            self._log_begin, self._is_told = output.tell(), False
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
+        with self.folder.open_log() as output:
+            self._log_begin, self._is_told, self._said = output.tell(), False, b""
+            self._process = process = subprocess.Popen(  # noqa: S603 - our own interpreter
                 [*self._enter, *_SERVE],
                 bufsize=0,
                 stdin=subprocess.PIPE,
-                stdout=output,
+                stdout=subprocess.PIPE,
                 stderr=output,
-                cwd=self._folder,
-                env=make_files_absolute(os.environ),
+                cwd=self.folder.path,
+                env={**make_files_absolute(os.environ), STATE_VARIABLE: str(self.folder.path)},
                 start_new_session=True,
             )
-        return self._process
+        if process.stdout is not None:
+            os.set_blocking(process.stdout.fileno(), False)
+        return process
 
     def _read_log(self) -> str:
-        return self.log.read_bytes()[self._log_begin :].decode(errors="replace")
+        return self.folder.read_log()[self._log_begin :].decode(errors="replace")
+
+    def _find_masking(self, _: str) -> "tuple[Address, Health] | None":
+        """Return where the proxy listens, and its health, once it answers as one that masks."""
+        if self._process is not None and self._process.stdout is not None:
+            self._said += self._process.stdout.read() or b""
+        port = re.search(rb"^(\d+)\n", self._said, re.MULTILINE)
+        if port is None:
+            return None
+        from addon.proxy.health import check_health
+
+        address = Address(LOOPBACK_HOST, int(port[1]))
+        try:
+            health = check_health(address)
+        except OSError:
+            return None
+        return (address, health) if health else None
 
 
-def _find_masking(log: str) -> "tuple[Address, Health] | None":
-    """Return where a proxy listens, and its health, once it answers as one that masks."""
-    port = find_port(log)
-    if port is None:
-        return None
-    from addon.proxy.health import check_health
+# Its files
 
-    address = Address(LOOPBACK_HOST, port)
-    try:
-        health = check_health(address)
-    except OSError:
-        return None
-    return (address, health) if health else None
+_LEAST_BYTES = 100_000
+"""A folder that takes less is full: a log and some records take as much."""
 
 
-# Its log
+class RunFolder:
+    """Where the proxy of a run keeps its files, its log among them, until `close`.
 
+    It is the user's state folder. Where that takes nothing, as in a home that is full or read-only,
+    it is a temporary one, which is removed at the end. If there is no room for that either, what
+    cannot be written is lost, and the run goes on.
 
-def open_log(state: Path) -> Path:
-    """Return a new, empty log in `logs` of the state folder; only the latest logs are kept.
+    path: the folder.
+    log: the proxy's own; None if it has none.
+    spare: the temporary folder; None unless something needs one.
+    notice: a line for the user on what cannot be written where it belongs; else empty.
 
-    Raises OSError.
+    Raises OSError if there is no folder at all, and RuntimeError if the user has no home.
     """
+
+    def __init__(self) -> None:
+        self.spare: Path | None = None
+        self.notice = ""
+        self.log: Path | None = None
+        self.path = state_folder()
+        try:
+            _check_room(self.path)
+        except OSError as error:
+            try:
+                self.path = self.find_spare(error)
+            except OSError:
+                if not self.path.is_dir():
+                    raise
+                self.notice = f"{_describe(error)}. What this run cannot write is lost"
+        with contextlib.suppress(OSError):
+            self.log = _make_log(self.path)
+
+    def find_spare(self, error: OSError) -> Path:
+        """Return the temporary folder, which an error makes necessary. Raises that without one."""
+        if self.spare is None:
+            folder = None
+            try:
+                folder = Path(tempfile.mkdtemp(prefix="obsmask-"))
+                _check_room(folder)
+            except OSError:
+                if folder is not None:
+                    folder.rmdir()
+                raise error from None
+            self.spare = folder
+            self.notice = (
+                f"{_describe(error)}. This run keeps its files in {folder}, and removes them at "
+                "its end"
+            )
+        return self.spare
+
+    def open_log(self) -> BinaryIO:
+        """Open the log to append to it, or what takes its place if it cannot be written."""
+        with contextlib.suppress(OSError):
+            if self.log is not None:
+                return self.log.open("ab")
+        return open(os.devnull, "ab")  # noqa: PTH123 - no path, but a device
+
+    def read_log(self) -> bytes:
+        """Return the log so far."""
+        with contextlib.suppress(OSError):
+            if self.log is not None:
+                return self.log.read_bytes()
+        return b""
+
+    def drop_log(self) -> None:
+        """Leave no log behind."""
+        with contextlib.suppress(OSError):
+            if self.log is not None:
+                self.log.unlink()
+
+    def close(self) -> None:
+        """Leave no empty log behind, and no temporary folder."""
+        if not self.read_log():
+            self.drop_log()
+        if self.spare is not None:
+            shutil.rmtree(self.spare, ignore_errors=True)
+
+
+def _describe(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
+
+
+def _check_room(folder: Path) -> None:
+    """Raise OSError, with the folder's name, if it cannot take a file of some size."""
+    make_folder(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            if file.write(bytes(_LEAST_BYTES)) < _LEAST_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
+def _make_log(state: Path) -> Path:
+    """Return a new, empty log in `logs` of the state folder; only the latest logs are kept."""
     folder = state / "logs"
     make_folder(folder)
     for old in sorted(folder.glob("*.log"))[: 1 - _KEPT_LOGS]:

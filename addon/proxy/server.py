@@ -125,7 +125,15 @@ def serve(arguments: Sequence[str], bundle: Path, *addons: object) -> None:
     from mitmproxy.tools.dump import DumpMaster
     from mitmproxy.tools.main import run
 
+    from addon.proxy.host import print_what_can_be_printed
     from addon.proxy.routes import UpstreamRoutes
+
+    class EarlyMaster(DumpMaster):
+        """Prints already before our addon is loaded."""
+
+        def __init__(self, options: "Options") -> None:
+            super().__init__(options)
+            print_what_can_be_printed(self.addons)
 
     def add_options(arguments: Namespace) -> dict[str, Any]:
         upstream = _find_upstream(ctx.options)
@@ -133,7 +141,7 @@ def serve(arguments: Sequence[str], bundle: Path, *addons: object) -> None:
         ctx.master.addons.add(*routes, *addons)
         return _choose_options(arguments, ctx.options, upstream, bundle)
 
-    run(DumpMaster, cmdline.mitmdump, ["-s", str(ADDON), *arguments], add_options)
+    run(EarlyMaster, cmdline.mitmdump, ["-s", str(ADDON), *arguments], add_options)
 
 
 def _find_upstream(options: "Options") -> "Upstream | None":
@@ -205,16 +213,34 @@ class EndWithInput:
             master.shutdown()
 
 
+class PortReport:
+    """Writes the port of the proxy to a pipe, as a line, once it listens."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+
+    def running(self) -> None:
+        for address in _find_own():
+            with contextlib.suppress(OSError):  # who asked is gone
+                os.write(self._pipe, f"{address[1]}\n".encode())
+
+
 class Announcement:
     """Tells the person in front of `obsmask proxy` how to lead clients through it."""
 
     def running(self) -> None:
-        from mitmproxy import ctx
-        from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
+        for address in _find_own():
+            logger.info(f"in the client's terminal: {render_call(address)}")
 
-        for server in ctx.master.addons.get("proxyserver").servers:
-            if isinstance(server.mode, RegularMode | UpstreamMode) and server.listen_addrs:
-                logger.info(f"in the client's terminal: {render_call(server.listen_addrs[0])}")
+
+def _find_own() -> Iterator[tuple[object, ...]]:
+    """Yield where mitmproxy listens as a plain proxy, with another behind it or without."""
+    from mitmproxy import ctx
+    from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
+
+    for server in ctx.master.addons.get("proxyserver").servers:
+        if isinstance(server.mode, RegularMode | UpstreamMode) and server.listen_addrs:
+            yield server.listen_addrs[0]
 
 
 def render_call(listening: tuple[object, ...]) -> str:
@@ -254,8 +280,11 @@ class _LoadWhenUsed(MetaPathFinder):
 def _serve_when_told() -> None:
     """Load the proxy, then serve as the first line of standard input says.
 
-    Whoever started this process finds out meanwhile what to say. If it ends first, so does this.
+    Whoever started this process finds out meanwhile what to say. If it ends first, so does this. It
+    gets the port through standard output, which is the log from then on, as standard error is.
     """
+    report = PortReport(os.dup(1))
+    os.dup2(2, 1)
     # Loading makes a hundred thousand objects that stay. The collector would look for garbage among
     # them again and again: a tenth of the time.
     gc.disable()
@@ -266,7 +295,7 @@ def _serve_when_told() -> None:
     gc.enable()
     if line := sys.stdin.buffer.readline():
         told = json.loads(line)
-        serve(told["arguments"], Path(told["bundle"]), EndWithInput())
+        serve(told["arguments"], Path(told["bundle"]), EndWithInput(), report)
 
 
 if __name__ == "__main__":

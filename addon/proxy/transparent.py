@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from addon.network import LOOPBACK_HOST, find_free_port
-from addon.proxy.authorities import hash_subject, own_authority
+from addon.proxy.authorities import hash_subject
 
 DEFAULT_PORTS = (80, 443)
 
@@ -129,6 +129,7 @@ class TransparentNetwork:
     modes: mitmdump's, beside that of the plain proxy at `port`.
 
     bundle: the authorities that the command is to trust, in one file.
+    authority: the certificate of the proxy's own.
     log: the file that gets what the programs say.
     scratch: a folder of the user's, over which the inner namespace has files of its own for a
         moment.
@@ -137,8 +138,10 @@ class TransparentNetwork:
     program said.
     """
 
-    def __init__(self, wanted: Wanted, bundle: Path, log: Path, scratch: Path) -> None:
-        self._log, authority = log, own_authority()
+    def __init__(
+        self, wanted: Wanted, bundle: Path, authority: Path, log: Path, scratch: Path
+    ) -> None:
+        self._log = log
         self._held: list[subprocess.Popen[bytes]] = []
         self.port, transparent_port = find_free_port(), find_free_port()
         loopback = _join(wanted.loopback)

@@ -480,6 +480,98 @@ def _another(found: int | None, first: int) -> int | None:
     return None if found == first else found
 
 
+_SMALL_HOME = """
+mount -t tmpfs -o size=2m,mode=700 none "$HOME"
+if [ "$1" = full ]; then cat /dev/zero > "$HOME/filler" 2> /dev/null || true; fi
+if [ "$1" = read-only ]; then mount -o remount,ro "$HOME"; fi
+shift
+exec "$@"
+"""
+
+_SESSION = """
+import json, os, pathlib, signal, sys, time
+import httpx
+url = "https://api.openai.com/v1/chat/completions"
+headers = {"content-type": "application/json", "authorization": "Bearer none"}
+client = httpx.Client(headers=headers, timeout=300)
+def ask(body):
+    for attempt in range(600):
+        try:
+            answer = client.post(url, content=body)
+            return answer.json()["choices"][0]["message"]["content"]
+        except httpx.TransportError:
+            time.sleep(0.1)  # as while a proxy starts again
+def fill():
+    with open(os.path.join(os.environ["HOME"], "filler"), "ab", buffering=0) as filler:
+        for size in (1 << 16, 1):
+            try:
+                while True:
+                    filler.write(bytes(size))
+            except OSError:
+                pass
+def kill_proxy():
+    parent = os.getppid()
+    for child in pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        if int(child) != os.getpid():
+            os.kill(int(child), signal.SIGKILL)
+bodies = [body.encode() for body in json.load(sys.stdin)]
+for number, body in enumerate(bodies):
+    if number == len(bodies) // 4 and sys.argv[1] == "fills":
+        fill()
+    if number == len(bodies) // 2:
+        kill_proxy()
+        if sys.argv[1] == "fills":
+            fill()
+    print(ask(body))
+sys.exit(5)
+"""
+"""Asks again and again; amid that the home is full, and later the proxy is killed."""
+
+
+def has_namespaces() -> bool:
+    """Whether this user may mount file systems in a namespace of his own."""
+    enter = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none"]
+    try:
+        return 0 == subprocess.run([*enter, "/mnt"], capture_output=True, check=False).returncode
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="NO USER NAMESPACES: a full disk is not tried")
+@pytest.mark.parametrize("disk", ["fills", "full", "read-only"])
+def test_on_a_full_disk_each_request_is_answered_and_masked(
+    world: World, home: Path, disk: str
+) -> None:
+    bodies = [encoded(conversation(turns)) for turns in range(3, 23)]
+    enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", _SMALL_HOME, "sh"]
+    before = len(world.provider.requests)
+    done = subprocess.run(
+        [*enter, disk, *RUN, *MASKING, "--", sys.executable, "-c", _SESSION, disk],
+        env=world.environment(home),
+        cwd=home.parent / "work",
+        input=json.dumps([body.decode() for body in bodies]),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert (5, "Well done.\n" * 20) == (done.returncode, done.stdout), done.stderr
+    sent = [request.body for request in world.provider.requests[before:]]
+    assert [masked(body, CONFIG) for body in bodies] == sent
+    *notices, last = done.stderr.splitlines()
+    if disk == "fills":
+        assert [] == notices
+        assert ", of which 10 could not be recorded; the proxy ended once by itself, and " in last
+    else:
+        (notice,) = notices
+        assert re.fullmatch(
+            rf"obsmask: {home}/state.*: (No space left on device|cannot be made: Read-only file "
+            r"system)\. This run keeps its files in (\S+), and removes them at its end",
+            notice,
+        )
+        assert not Path(notice.split()[-6].rstrip(",")).exists()
+        assert last.endswith("; the proxy ended once by itself")
+
+
 @LINUX
 def test_the_proxy_goes_with_a_run_that_is_killed(world: World, home: Path) -> None:
     ready = home / "ready"

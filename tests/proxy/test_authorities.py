@@ -14,7 +14,13 @@ import pytest
 from mitmproxy.certs import CertStore
 
 from addon.proxy import authorities
-from addon.proxy.authorities import own_authority, upstream_bundle, user_bundle, write_bundle
+from addon.proxy.authorities import (
+    make_bundles,
+    own_authority,
+    upstream_bundle,
+    user_bundle,
+    write_bundle,
+)
 from addon.proxy.environment import CA_VARIABLES, OTHER_CA_VARIABLES, WGET_VARIABLE, wgetrc_beside
 from tests.live.harness import run_mitmdump
 
@@ -171,3 +177,53 @@ def test_what_the_proxy_trusts_is_not_called_like_what_clients_trust(home: Path)
     assert ("upstream", "ca") == tuple(
         bundle({}).name.partition("-")[0] for bundle in (upstream_bundle, user_bundle)
     )
+
+
+# Where nothing can be written.
+
+
+def test_what_a_home_does_not_take_lies_in_a_spare_folder(home: Path) -> None:
+    for name in (".mitmproxy", "data"):
+        (home / name).write_bytes(b"no folder")
+    (spare := home / "spare").mkdir()
+    problems: list[OSError] = []
+
+    def find_spare(problem: OSError) -> Path:
+        problems.append(problem)
+        return spare
+
+    user, upstream, authority = make_bundles(find_spare, {})
+    assert {spare} == {user.parent, upstream.parent}
+    assert spare / "mitmproxy" / "mitmproxy-ca-cert.pem" == authority
+    assert PUBLIC == find_certificates(upstream)
+    assert PUBLIC | find_certificates(authority) == find_certificates(user)
+    assert 2 == len(problems)
+    assert [True, True] == [str(home) in str(problem) for problem in problems]
+
+
+def test_an_authority_that_is_there_needs_nothing_written(home: Path) -> None:
+    made = own_authority()
+    shutil.rmtree(home / "data")
+    (home / "data").write_bytes(b"no folder")
+    (spare := home / "spare").mkdir()
+    assert made == make_bundles(lambda _: spare, {}).authority
+
+
+_ON_A_FULL_DISK = """
+import resource
+from addon.proxy.authorities import own_authority
+import mitmproxy.certs
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+own_authority()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_a_full_disk_leaves_no_half_of_an_authority(home: Path) -> None:
+    """mitmproxy would not start with it any more."""
+    failed = subprocess.run(
+        [sys.executable, "-c", _ON_A_FULL_DISK], capture_output=True, text=True, check=False
+    )
+    assert failed.stderr.endswith(f"OSError: [Errno 27] File too large: '{home}/.mitmproxy'\n")
+    assert [] == [*(home / ".mitmproxy").iterdir()]
+    assert own_authority().is_file()

@@ -1,23 +1,30 @@
 """What the addon changes in its process: memory, the log, standard output, and all of it back."""
 
 import asyncio
+import contextlib
 import io
 import logging
 import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from mitmproxy import ctx
+from mitmproxy.addons.dumper import Dumper
+from mitmproxy.addons.save import Save
+from mitmproxy.addons.termlog import TermLog
 from mitmproxy.log import LegacyLogEvents, LogEntry
 from mitmproxy.proxy.layers.websocket import Fragmentizer
 from mitmproxy.test import taddons
+from mitmproxy.test.tflow import tflow
+from mitmproxy.test.tutils import tresp
 
 from addon.config import ConfigFile, render_start
-from addon.proxy.host import prepare_host
+from addon.proxy.host import Output, prepare_host
 from masking.config import parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON, environment, eventually, run_mitmdump
@@ -140,7 +147,9 @@ import resource
 import threading
 
 from mitmproxy.test import taddons
-from addon.proxy.host import prepare_host
+from mitmproxy.test.tflow import tflow
+from mitmproxy.test.tutils import tresp
+from addon.proxy.host import Output, prepare_host
 
 def copy_bodies() -> None:
     for _ in range(50):
@@ -227,6 +236,93 @@ def test_a_cancelled_task_is_no_error_not_even_after_the_end(
         for error in (asyncio.CancelledError(), ValueError()):
             logging.getLogger("asyncio").error(f"{type(error).__name__}", exc_info=error)
     assert ["ValueError"] == caplog.messages
+
+
+# What cannot be printed or recorded ends nothing.
+
+
+def test_lines_that_cannot_be_printed_are_lost_and_a_later_line_says_so(tmp_path: Path) -> None:
+    with (
+        Path("/dev/full").open("w", buffering=1) as full,
+        (tmp_path / "log").open("w", buffering=1) as room,
+    ):
+        output = Output(full)
+        print("lost\nin one", file=output)
+        print("lost", file=output)
+        os.dup2(room.fileno(), full.fileno())  # somebody has made room
+        print("said", file=output)
+        print("said again", file=output)
+    lines = (tmp_path / "log").read_text().splitlines()
+    notice = "Up to 2 lines are missing here: they could not be written."
+    assert [
+        "lost",
+        "in one",
+        "",
+        notice,
+        "said",
+        "said again",
+    ] == lines  # the first was kept
+
+
+def test_a_reader_that_stands_still_holds_nothing_up() -> None:
+    """One that is slow gets everything."""
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w", buffering=1) as pipe, os.fdopen(reading, "rb") as reader:
+        output, line = Output(pipe), "x" * 99_999
+        print(line, file=output)  # more than a pipe takes
+        print("lost", file=output)
+        held = len(reader.read1(1 << 20))
+        assert 0 < held < len(line)
+        print("said", file=output)
+        slow = threading.Thread(target=print, args=(line,), kwargs={"file": output})
+        slow.start()
+        said = b""
+        while not said.endswith(b"x\n"):
+            said += reader.read1(4_096)
+        slow.join()
+        notice = "\nUp to 2 lines are missing here: they could not be written.\n"
+        assert f"{notice}said\n{line}\n" == said.decode()
+
+
+def test_a_pipe_that_nobody_reads_any_more_ends_nothing() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "w", buffering=1) as pipe:
+        print("lost", file=Output(pipe))
+
+
+def test_mitmproxy_prints_its_log_and_its_flows_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w", buffering=1) as full, taddons.context(Dumper()) as context:
+        monkeypatch.setattr(sys, "stdout", full)
+        log, dumper = TermLog(full), context.master.addons.get("dumper")
+        dumper.outfp = full
+        try:
+            for _ in range(2):
+                prepare_host(context.master.addons).close()
+            log.logger.emit(logging.LogRecord("a", logging.INFO, "", 0, "lost", None, None))
+            dumper.echo("lost")
+            assert log.logger.file is not full is not dumper.outfp
+        finally:
+            log.uninstall()
+            with contextlib.suppress(OSError):
+                full.close()
+
+
+def test_a_recording_that_cannot_be_written_ends_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with taddons.context(Save()) as context:
+        save = context.master.addons.get("save")
+        context.options.save_stream_file = "/dev/full"
+        for _ in range(2):
+            prepare_host(context.master.addons).close()
+        for _ in range(20):  # more than is held in memory
+            flow = tflow(resp=tresp(content=bytes(10_000)))
+            save.request(flow)
+            save.response(flow)
+    assert [
+        "the recording /dev/full ends here: [Errno 28] No space left on device"
+    ] == caplog.messages
 
 
 # Messages of a WebSocket.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.network import Address, find_free_port, is_this_machine
-from addon.proxy.authorities import user_bundle
+from addon.proxy.authorities import own_authority, user_bundle
 from addon.proxy.base_urls import Server, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
@@ -263,6 +263,8 @@ def check_transparent(log: Path) -> Iterator[Finding]:
         yield broken(f"--transparent {missing.says}", missing.fix)
         return
     bundle = user_bundle({})
-    with TransparentNetwork(Wanted(find_free_port()), bundle, log, log.parent) as network:
+    with TransparentNetwork(
+        Wanted(find_free_port()), bundle, own_authority(), log, log.parent
+    ) as network:
         kinds = "IPv4 and IPv6" if len(network.modes) > 1 else "IPv4 alone, as the machine has"
         yield ok(f"obsmask run --transparent -- COMMAND works here: {kinds}")
