@@ -414,7 +414,9 @@ def _open_both(path: Path, opened: ExitStack) -> list[BufferedReader]:
     older = Path(f"{path}.1")
     while True:
         before = _identify(older)
-        files = [file for each in (older, path) if (file := _open_to_read(each, opened))]
+        # Whoever has made a folder of the older one's name has lost no records by that.
+        names = (path,) if older.is_dir() else (older, path)
+        files = [file for each in names if (file := _open_to_read(each, opened))]
         if _identify(older) == before:
             return files
 

@@ -37,6 +37,8 @@ from masking.accounting import Margin
 from masking.conversation import Conversation
 from masking.errors import printable
 
+logger = logging.getLogger("observation_masking")
+
 FILE = "sessions.sqlite3"
 RUNS = "runs"
 
@@ -358,12 +360,15 @@ class SessionLog:
             try:
                 folder = self._folder()
                 if self._records is not None and not self._is_prepared:
-                    prepare_history(folder, self._records(), {row.run for row in rows})
+                    own = {row.run for row in rows}
+                    prepare_history(folder, self._records(), own, self._log)
                     self._is_prepared = True
                 write_sessions(folder, rows)
             except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
                 for each in changed:
                     each.is_written = False
+                # A file that is damaged meanwhile is put aside by the next one.
+                self._is_prepared = self._is_prepared and not _is_damage(error)
                 if self._once.is_first():
                     self._log(logging.WARNING, f"the history of sessions is not written: {error}")
 
@@ -376,11 +381,14 @@ def write_sessions(folder: Path, rows: Iterable[Session]) -> None:
         database.execute(_TRIM, (MAX_SESSIONS - 1,))
 
 
-def prepare_history(folder: Path, records: Path, own: Iterable[str | None] = ()) -> None:
+def prepare_history(
+    folder: Path, records: Path, own: Iterable[str | None] = (), log: Log = logger.log
+) -> None:
     """Make the history from the records where there is none, or where it is damaged.
 
-    A damaged file is put aside. own: runs of the caller, who writes their rows himself, as do the
-    proxies that are running now. Raises OSError and sqlite3.Error.
+    A damaged file is put aside, and records that cannot be read are left out; `log` is told of
+    both. own: runs of the caller, who writes their rows himself, as do the proxies that are running
+    now. Raises OSError and sqlite3.Error.
     """
     path = folder / FILE
     with contextlib.suppress(FileNotFoundError):
@@ -389,22 +397,36 @@ def prepare_history(folder: Path, records: Path, own: Iterable[str | None] = ())
                 with _connect(folder) as database:
                     database.execute("SELECT count(*) FROM sessions").fetchone()
             except sqlite3.DatabaseError as error:
-                if type(error) is not sqlite3.DatabaseError:  # locked, or the disk is full
+                if not _is_damage(error):
                     raise
-                path.replace(path.with_name(f"{FILE}.damaged"))
+                aside = path.with_name(f"{FILE}.damaged")
+                log(
+                    logging.WARNING,
+                    f"{path} is damaged ({error}): renamed to {aside.name}, and made anew from the "
+                    "records",
+                )
+                path.replace(aside)
             else:
                 return
     left_out = {*own, *(each.run for each in list_running(folder))}
     found: dict[tuple[str, str | None], _Open] = {}
-    for record in read_records(records):
-        session = name_session(record)
-        if record.replay or session is None or record.run in left_out:
-            continue
-        key = session, record.run
-        if key not in found:
-            found[key] = _Open(session, f"{record.run}.0", record)
-        found[key].add(record)
+    try:
+        for record in read_records(records):
+            session = name_session(record)
+            if record.replay or session is None or record.run in left_out:
+                continue
+            key = session, record.run
+            if key not in found:
+                found[key] = _Open(session, f"{record.run}.0", record)
+            found[key].add(record)
+    except OSError as error:  # they may never be readable: the history begins without them
+        log(logging.WARNING, f"the history of sessions lacks what the records hold: {error}")
     write_sessions(folder, [each.summarize() for each in found.values()])
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether a file is no database, or a torn one; else it is locked, or the disk is full."""
+    return type(error) is sqlite3.DatabaseError
 
 
 @contextlib.contextmanager

@@ -702,6 +702,12 @@ def test_a_pipe_is_not_waited_for(path: Path) -> None:
     assert [] == hosts(path)
 
 
+def test_a_folder_of_the_older_file_s_name_is_passed_over(path: Path) -> None:
+    path.with_name(f"{path.name}.1").mkdir()
+    path.write_bytes(line("a"))
+    assert ["a"] == hosts(path)
+
+
 def test_a_file_that_cannot_be_read_is_an_error(path: Path) -> None:
     path.mkdir()
     with pytest.raises(OSError, match="directory"):

@@ -158,9 +158,49 @@ def test_a_damaged_file_is_put_aside_and_made_anew(tmp_path: Path) -> None:
     records = tmp_path / "requests.jsonl"
     write_records(records, {**A, "run": "1"})
     (tmp_path / FILE).write_bytes(b"no database" * 99)
-    prepare_history(tmp_path, records)
+    told: list[str] = []
+    prepare_history(tmp_path, records, log=lambda _, line: told.append(line))
     assert ["a"] == [each.session for each in read_history(tmp_path)]
     assert (tmp_path / f"{FILE}.damaged").exists()
+    assert told == [
+        f"{tmp_path / FILE} is damaged (file is not a database): renamed to {FILE}.damaged, and "
+        "made anew from the records"
+    ]
+
+
+def test_a_file_that_is_damaged_meanwhile_is_made_anew_by_the_next_row(tmp_path: Path) -> None:
+    log = SessionLog(lambda: tmp_path, lambda *_: None, lambda: tmp_path / "requests.jsonl")
+    for session in ("a", "b", "c"):
+        log.add(record(session=session))
+        log._write()
+        if session == "a":
+            (tmp_path / FILE).write_bytes(b"no database" * 99)
+    log.close()
+    assert {"b", "c"} == {each.session for each in read_history(tmp_path)}
+
+
+def test_a_folder_of_the_older_records_name_changes_nothing(tmp_path: Path) -> None:
+    write_records(tmp_path / "requests.jsonl", {**A, "run": "before"})
+    (tmp_path / "requests.jsonl.1").mkdir()
+    log = SessionLog(lambda: tmp_path, say_nothing, lambda: tmp_path / "requests.jsonl")
+    log.add(record(**B))
+    log.close()
+    assert {"a", "b"} == {each.session for each in read_history(tmp_path)}
+
+
+def test_records_that_cannot_be_read_do_not_stop_the_history(tmp_path: Path) -> None:
+    (tmp_path / "requests.jsonl").mkdir()
+    told: list[str] = []
+    log = SessionLog(
+        lambda: tmp_path,
+        lambda _, line: told.append(line),
+        lambda: tmp_path / "requests.jsonl",
+    )
+    log.add(record(**A))
+    log.close()
+    assert ["a"] == [each.session for each in read_history(tmp_path)]
+    (line,) = told
+    assert line.startswith("the history of sessions lacks what the records hold: ")
 
 
 def test_an_empty_file_is_no_history(tmp_path: Path) -> None:
