@@ -18,6 +18,8 @@ from addon.proxy.environment import restore
 _PORTS = {"http": 80, "https": 443}
 _SEPARATORS = re.compile(r"[\s,]+")
 _CONNECT_SECONDS = 5.0
+_MAPPED_BITS = 96
+"""The bits of an address of IPv6 before one of IPv4 (RFC 4291, 2.5.5.2)."""
 
 
 class _Network(NamedTuple):
@@ -41,17 +43,23 @@ class NoProxy:
 
     As curl and Go read it: a name stands for those below it, too, whether it begins with a dot or
     with `*.` or not; an address, or a range such as `10.0.0.0/8`, for addresses alone, as no name
-    is looked up; a port at the end restricts either; `*` stands for every host.
+    is looked up; a port at the end restricts either; `*` stands for every host. However an entry
+    and a host are spelled, both are compared in one spelling.
     """
 
     def __init__(self, text: str = "") -> None:
         self._entries = [_read_entry(part) for part in _SEPARATORS.split(text.lower()) if part]
 
+    @property
+    def covers_all(self) -> bool:
+        """Whether every host is to be reached without the proxy."""
+        return _Name("*", None) in self._entries
+
     def covers(self, host: str, port: int) -> bool:
         """Whether a host, which may be an address, is to be reached without the proxy."""
         if is_this_machine(host):
             return True
-        name, address = host.lower().strip("[]").rstrip("."), read_ip(host)
+        name, address = _spell(host.lower().strip("[]")), read_ip(host)
         for entry in self._entries:
             if entry.port not in (None, port):
                 continue
@@ -72,14 +80,32 @@ def _read_entry(text: str) -> _Network | _Name:
     port = int(digits or 0) or None
     if network := _read_network(name):
         return _Network(network, port)
-    return _Name(name.removeprefix("*.").lstrip("."), port)
+    return _Name(_spell(name.removeprefix("*.").lstrip(".")), port)
 
 
 def _read_network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return an address or a range; one of IPv4 that is written as one of IPv6, as what it is."""
+    address, slash, length = text.partition("/")
+    if address.startswith("[") and address.endswith("]"):
+        address = address[1:-1]
     try:
-        return ipaddress.ip_network(text.strip("[]"), strict=False)
+        network = ipaddress.ip_network(f"{address.rstrip('.')}{slash}{length}", strict=False)
     except ValueError:
         return None
+    first = network.network_address
+    mapped = first.ipv4_mapped if isinstance(first, ipaddress.IPv6Address) else None
+    if mapped is None or network.prefixlen < _MAPPED_BITS:
+        return network
+    return ipaddress.ip_network((mapped, network.prefixlen - _MAPPED_BITS))
+
+
+def _spell(name: str) -> str:
+    """Return a name without the dot of the root, and as names of other scripts are looked up."""
+    name = name.rstrip(".")
+    try:
+        return name if name.isascii() else name.encode("idna").decode()
+    except UnicodeError:  # it can be no name, so it equals none
+        return name
 
 
 class Upstream(NamedTuple):
@@ -146,15 +172,17 @@ def find_upstream(environment: Mapping[str, str], own: Collection[Address] = ())
 def read_upstream(environment: Mapping[str, str]) -> Upstream | None:
     """Return the proxy that the variables name, in lower case or else in upper case, if they do.
 
-    Where they name two, that for https holds. Raises ValueError, with the variable's name and
-    without its value, which may hold a password, if it names none that can be used.
+    Where they name two, that for https holds. One by which no host is reached is none. Raises
+    ValueError, with the variable's name and without its value, which may hold a password, if it
+    names none that can be used.
     """
     everywhere = _read_variable(environment, "all_proxy")
     found = {
         scheme: _read_variable(environment, f"{scheme}_proxy") or everywhere for scheme in _PORTS
     }
     chosen = found["https"] or found["http"]
-    if chosen is None:
+    no_proxy = NoProxy((_read_variable(environment, "no_proxy") or ("", ""))[1])
+    if chosen is None or no_proxy.covers_all:
         return None
     variable, value = chosen
     parts = _split(variable, value)
@@ -170,7 +198,7 @@ def read_upstream(environment: Mapping[str, str]) -> Upstream | None:
         port=parts.port or _PORTS[parts.scheme],
         authorization=authorization,
         schemes=frozenset(scheme for scheme, each in found.items() if each),
-        no_proxy=NoProxy((_read_variable(environment, "no_proxy") or ("", ""))[1]),
+        no_proxy=no_proxy,
         other=plain_variable if plain_value != value else None,
     )
 

@@ -78,6 +78,12 @@ def test_a_socks_proxy_is_refused_with_what_to_do(scheme: str) -> None:
         read_upstream({"ALL_PROXY": f"{scheme}://me:secret@corp:1080"})
 
 
+def test_a_proxy_that_no_host_is_reached_by_is_none() -> None:
+    """Whatever it is: it stops no start."""
+    for proxy in ("socks5://corp:1080", "nonsense:x", COMPANY):
+        assert None is read_upstream({"ALL_PROXY": proxy, "NO_PROXY": "a.test,*"})
+
+
 def test_of_two_proxies_that_for_https_holds() -> None:
     upstream = find({"HTTPS_PROXY": COMPANY, "HTTP_PROXY": "http://other:1"})
     assert (COMPANY, "HTTP_PROXY") == (upstream.url, upstream.other)
@@ -119,6 +125,14 @@ COVERED = {
     "a range of IPv6": ("2001:db8::/32", "2001:db8::1", 443),
     "an address of IPv6": ("2001:db8::1", "[2001:db8::1]", 443),
     "an address of IPv6 in brackets": ("[2001:db8::1]:443", "2001:db8::1", 443),
+    "a dot behind the entry": ("e.test.", "e.test", 443),
+    "a dot behind the entry, and a port": ("e.test.:443", "a.e.test.", 443),
+    "an address with a dot behind": ("192.0.2.1.", "192.0.2.1", 443),
+    "an address of IPv4 as one of IPv6": ("::ffff:10.0.0.1", "10.0.0.1", 443),
+    "a range of IPv4 as one of IPv6": ("[::ffff:10.0.0.0]/104", "::ffff:10.1.2.3", 443),
+    "a range of IPv6 in brackets": ("[2001:db8::]/32", "2001:db8::1", 443),
+    "a name of another script": ("bücher.example", "xn--bcher-kva.example", 443),
+    "a host of another script": ("xn--bcher-kva.example", "a.Bücher.example", 443),
     "this machine": ("", "localhost", 80),
     "this machine's address": ("", "127.0.0.1", 80),
     "another of its addresses": ("", "127.1.2.3", 80),
@@ -137,6 +151,9 @@ NOT_COVERED = {
     "a name for a range": ("10.0.0.0/8", "ten.example", 443),
     "an address for a name": ("example.com", "192.0.2.1", 443),
     "another kind of address": ("0.0.0.0/0", "2001:db8::1", 443),
+    "an address of IPv6, which ends as one of IPv4": ("10.0.0.1", "2001:db8::a00:1", 443),
+    "a name that is none": ("ü..example", "u.example", 443),
+    "all of IPv6 for IPv4": ("::/0", "10.0.0.1", 443),
     "no range": ("10.0.0.0/99", "10.0.0.1", 443),
 }
 
