@@ -232,7 +232,9 @@ class RunFolder:
             _check_room(self.path)
         except OSError as error:
             try:
-                self.path = self.find_spare(error)
+                spare = self.find_spare(error)
+                _copy_known(self.path, spare)
+                self.path = spare
             except OSError:
                 if not self.path.is_dir():
                     raise
@@ -299,6 +301,21 @@ def _check_room(folder: Path) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(folder)) from None
+
+
+def _copy_known(state: Path, spare: Path) -> None:
+    """Copy what is known of conversations and accounts, as far as there is room.
+
+    A conversation that was masked and goes on is masked alike: else a model that binds its
+    reasoning would refuse it.
+    """
+    with contextlib.suppress(OSError):
+        for file in state.glob("*.sqlite3"):
+            copy = spare / file.name
+            try:
+                shutil.copy(file, copy)
+            except OSError:
+                copy.unlink(missing_ok=True)
 
 
 def _make_log(state: Path) -> Path:

@@ -512,8 +512,12 @@ class RunFile:
         self._lock = take_lock(f"{self._path}.lock", 0.0)
         if isinstance(self._lock, str):
             raise OSError(0, self._lock, str(self._path))
-        with open(self._path, "wb", opener=open_private) as file:
-            file.write(msgspec.json.encode(running))
+        try:
+            with open(self._path, "wb", opener=open_private) as file:
+                file.write(msgspec.json.encode(running))
+        except OSError as error:
+            self.close()
+            raise OSError(error.errno, error.strerror, str(self._path)) from None
 
     def close(self) -> None:
         """Remove the file, and its lock even if another has removed the file."""

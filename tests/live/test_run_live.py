@@ -26,6 +26,7 @@ from tests.live.harness import (
     masked,
     read_records,
 )
+from tests.support.namespaces import NAMESPACE, has_namespaces
 from tests.support.terminals import terminal
 from tests.tools.provider.provider import HOST, Provider
 from tests.tools.provider.script import Reply
@@ -528,22 +529,13 @@ sys.exit(5)
 """Asks again and again; amid that the home is full, and later the proxy is killed."""
 
 
-def has_namespaces() -> bool:
-    """Whether this user may mount file systems in a namespace of his own."""
-    enter = ["unshare", "--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none"]
-    try:
-        return 0 == subprocess.run([*enter, "/mnt"], capture_output=True, check=False).returncode
-    except OSError:
-        return False
-
-
 @pytest.mark.skipif(not has_namespaces(), reason="NO USER NAMESPACES: a full disk is not tried")
 @pytest.mark.parametrize("disk", ["fills", "full", "read-only"])
 def test_on_a_full_disk_each_request_is_answered_and_masked(
     world: World, home: Path, disk: str
 ) -> None:
     bodies = [encoded(conversation(turns)) for turns in range(3, 23)]
-    enter = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-euc", _SMALL_HOME, "sh"]
+    enter = [*NAMESPACE, "sh", "-euc", _SMALL_HOME, "sh"]
     before = len(world.provider.requests)
     done = subprocess.run(
         [*enter, disk, *RUN, *MASKING, "--", sys.executable, "-c", _SESSION, disk],

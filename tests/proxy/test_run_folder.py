@@ -9,6 +9,7 @@ import pytest
 
 from addon.places import STATE_VARIABLE, state_folder
 from addon.proxy.process import RunFolder
+from tests.support.namespaces import NAMESPACE, has_namespaces
 
 
 @pytest.fixture
@@ -94,3 +95,31 @@ def test_a_log_that_is_gone_holds_nothing_up(state: Path) -> None:
 def test_the_proxy_of_a_run_is_led_to_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_VARIABLE, "/some/where")
     assert Path("/some/where") == state_folder()
+
+
+_ON_A_FULL_DISK = """
+mount -t tmpfs -o size=64k none "$1"
+echo known > "$1/boundaries.sqlite3"
+exec "$2" -c "$3"
+"""
+
+_LOOK = """
+from addon.proxy.process import RunFolder
+folder = RunFolder()
+print(folder.path == folder.spare, (folder.path / "boundaries.sqlite3").read_text())
+folder.close()
+"""
+
+
+@pytest.mark.skipif(not has_namespaces(), reason="NO USER NAMESPACES: a full disk is not tried")
+def test_what_is_known_goes_along_to_a_temporary_folder(state: Path) -> None:
+    """A conversation that was masked must not go on unmasked."""
+    state.mkdir(parents=True)
+    arguments = ("sh", str(state), sys.executable, _LOOK)
+    said = subprocess.run(
+        [*NAMESPACE, "sh", "-euc", _ON_A_FULL_DISK, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("True known\n\n", "") == (said.stdout, said.stderr)

@@ -364,6 +364,26 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+_WITHOUT_ROOM = """
+import resource, sys
+from pathlib import Path
+from addon.records.sessions import RunFile, Running
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    RunFile(Path(sys.argv[1]), Running("5eed", "2026-01-01T00:00:00+00:00", "w"))
+except OSError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limit")
+def test_a_process_that_cannot_be_listed_leaves_nothing(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", _WITHOUT_ROOM, str(tmp_path)]
+    said = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    assert f"[Errno 27] File too large: '{tmp_path}/runs/w.json'\n" == said
+    assert [] == [*(tmp_path / "runs").iterdir()]
+
+
 def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=60)
     assert (tmp_path / "runs" / "dead.json").exists()
