@@ -1,8 +1,12 @@
 """`obsmask proxy`: the proxy in the foreground."""
 
+import contextlib
 import errno
 import os
 import socket
+import sys
+import tempfile
+from pathlib import Path
 
 import click
 
@@ -43,7 +47,16 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
     chosen = read_proxy_arguments(given, tag, (OBSERVE,) if observe else ())
     if not any(option.startswith(_ELSEWHERE) for option in options):
         _check_free(port)
-    serve(["--listen-port", str(port), *chosen, *options], upstream_bundle(), Announcement())
+    with contextlib.ExitStack() as undo:
+
+        def find_spare(error: OSError) -> Path:
+            folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="obsmask-"))
+            place = f"Its certificates are in {folder} until the proxy ends"
+            print(f"obsmask: {error.filename}: {error.strerror}. {place}", file=sys.stderr)
+            return Path(folder)
+
+        bundle = upstream_bundle(find_spare=find_spare)
+        serve(["--listen-port", str(port), *chosen, *options], bundle, Announcement())
 
 
 def _check_free(port: int) -> None:

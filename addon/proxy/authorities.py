@@ -60,6 +60,10 @@ _GIT_KEYS = r"^http\.(.*\.)?sslcainfo$"
 _GIT_SECONDS = 10.0
 
 
+FindSpare = Callable[[OSError], Path]
+"""Returns a folder for what cannot be written where it belongs, for a reason, or raises that."""
+
+
 def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the user's own bundle: the authorities trusted so far, and mitmproxy's.
 
@@ -72,10 +76,20 @@ def user_bundle(environment: Mapping[str, str] = os.environ) -> Path:
     return _store_user_bundle(_make_folder(), trusted, own_authority(), environment)
 
 
-def upstream_bundle(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the authorities that the proxy is to trust: those the user trusts. Raises as above."""
+def upstream_bundle(
+    environment: Mapping[str, str] = os.environ, find_spare: FindSpare | None = None
+) -> Path:
+    """Return the authorities that the proxy is to trust: those the user trusts. Raises as above.
+
+    What cannot be written is in the folder that `find_spare` returns, if that is given.
+    """
     trusted = _find_certificates(_read_trusted(environment))
-    return _store(_make_folder(), "upstream-ca-bundle", trusted)
+    try:
+        return _store(_make_folder(), "upstream-ca-bundle", trusted)
+    except OSError as error:
+        if find_spare is None:
+            raise
+        return _store(find_spare(error), "upstream-ca-bundle", trusted)
 
 
 class Bundles(NamedTuple):
@@ -84,10 +98,6 @@ class Bundles(NamedTuple):
     user: Path
     upstream: Path
     authority: Path
-
-
-FindSpare = Callable[[OSError], Path]
-"""Returns a folder for what cannot be written where it belongs, for a reason, or raises that."""
 
 
 def make_bundles(find_spare: FindSpare, environment: Mapping[str, str] = os.environ) -> Bundles:

@@ -197,8 +197,11 @@ def test_what_a_home_does_not_take_lies_in_a_spare_folder(home: Path) -> None:
     assert spare / "mitmproxy" / "mitmproxy-ca-cert.pem" == authority
     assert PUBLIC == find_certificates(upstream)
     assert PUBLIC | find_certificates(authority) == find_certificates(user)
-    assert 2 == len(problems)
-    assert [True, True] == [str(home) in str(problem) for problem in problems]
+    assert upstream == upstream_bundle({}, find_spare)
+    assert 3 == len(problems)
+    assert [True] * 3 == [str(home) in str(problem) for problem in problems]
+    with pytest.raises(OSError, match="cannot be made"):
+        upstream_bundle({})
 
 
 def test_an_authority_that_is_there_needs_nothing_written(home: Path) -> None:
