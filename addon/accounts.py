@@ -53,6 +53,9 @@ _LONGEST_TRY_SECONDS = 1_800.0
 
 Verdict = Literal["takes", "refuses"]
 
+_ENDED = "ended"
+"""Stands in the file for a verdict that has ended; earlier versions pass over it."""
+
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 1), bytes BLOB)",
     "CREATE TABLE IF NOT EXISTS accounts (account BLOB PRIMARY KEY, host TEXT NOT NULL, "
@@ -80,15 +83,20 @@ class Account(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What was learned of an account, and when, in seconds since 1970."""
+    """What was learned of an account, and when, in seconds since 1970.
+
+    verdict: None where the last one has ended, and no other was learned since.
+    """
 
     account: Account
-    verdict: Verdict
+    verdict: Verdict | None
     learned: float
 
     def holds(self, now: float) -> bool:
         """Whether it still counts: an account may come to take what it has refused."""
-        return self.verdict == "takes" or now - self.learned < REFUSAL_HOLDS.total_seconds()
+        if self.verdict == "refuses":
+            return now - self.learned < REFUSAL_HOLDS.total_seconds()
+        return self.verdict is not None
 
 
 def find_learned(folder: Callable[[], Path]) -> Verdict | None:
@@ -160,8 +168,11 @@ class Accounts:
             if waits:
                 self._waits[account.digest] = self._now() + _NEXT_TRY_SECONDS
 
-    def learn(self, account: Account, verdict: Verdict) -> None:
-        """Remember what an answer told of an account, for good; a try of it ends."""
+    def learn(self, account: Account, verdict: Verdict | None) -> None:
+        """Remember what an answer told of an account; a try of it ends.
+
+        None ends the verdict so far, in the file as well: the account is tried again.
+        """
         learned = Learned(account, verdict, self._now())
         with self._lock:
             self._tries.pop(account.digest, None)
@@ -211,17 +222,19 @@ class Accounts:
 
     def _take(self, rows: list[tuple[object, ...]]) -> None:
         for digest, host, model, verdict, learned in rows:
-            if isinstance(digest, bytes) and verdict in get_args(Verdict):
+            if isinstance(digest, bytes) and verdict in (*get_args(Verdict), _ENDED):
                 account = Account(digest, str(host), str(model))
                 when = learned if isinstance(learned, float) else 0.0
                 known = self._learned.get(digest)
                 if known is None or known.learned <= when:
-                    self._learned[digest] = Learned(account, cast(Verdict, verdict), when)
+                    found = None if verdict == _ENDED else cast(Verdict, verdict)
+                    self._learned[digest] = Learned(account, found, when)
 
     def _write(self, learned: Learned) -> None:
         try:
             with self._connect() as database:
-                database.execute(_WRITE, (*learned.account, learned.verdict, learned.learned))
+                verdict = learned.verdict or _ENDED
+                database.execute(_WRITE, (*learned.account, verdict, learned.learned))
         except (OSError, RuntimeError, sqlite3.Error) as error:
             self._warn(error)
 

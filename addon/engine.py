@@ -252,6 +252,8 @@ class Exchange:
         is_taken = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         if self._asked is not None and is_taken:
             self._engine.masker.keep_cleared(self._asked)
+        if self._second is not None and is_taken:
+            self._engine.masker.refusals.note_taken(self._second.conversation)
         bound = self._bound
         if bound is None or not bound.is_try or self._rewritten is None:
             return
@@ -295,8 +297,8 @@ class Exchange:
         Whoever sends it calls `end_second`.
         """
         refusals, second = self._engine.masker.refusals, self._second
-        is_try = self._bound is not None and self._bound.is_try
-        if second is None or is_try or self._asked is not None or self._lost is not None:
+        is_bound = self._bound is not None
+        if second is None or is_bound or self._asked is not None or self._lost is not None:
             return second
         # A request beside the one that was tried first was masked before that was known.
         known = second.conversation
@@ -312,9 +314,7 @@ class Exchange:
             return
         is_success = status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
         verdict: Resent | None = "accepted" if is_success else "refused"
-        if status is not None and (
-            status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT
-        ):
+        if status is None or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT:
             verdict = None  # it says nothing of the request
         masker, bound, fallback = self._engine.masker, self._bound, self._fallback
         conversation, self._second, self._bound = self._second.conversation, None, None
@@ -345,17 +345,21 @@ class Exchange:
 
         if not is_success:
             self._rewritten = replace(before, resent="refused")
-            if bound is None or not bound.is_try:
+            if bound is None:
                 masker.refusals.settle(conversation, verdict)
-            else:
+            elif bound.is_try:
                 masker.accounts.end_try(bound.account, waits=verdict == "refused")
+            elif verdict == "refused":
+                # The account may have come to refuse: texts that it took changed are before
+                # reasoning in both. The next move is a try, which is healed.
+                masker.accounts.learn(bound.account, None)
+                self._rewritten = replace(self._rewritten, account=None)
             return
 
         # It was refused for what had changed before reasoning, so the account refuses that. What
         # was taken is known.
         if bound is not None and fallback is not None:
             masker.settle(bound, "refuses")
-            masker.refusals.settle(conversation, None)
             self._rewritten = replace(
                 fallback.rewritten,
                 resent="accepted",

@@ -318,15 +318,13 @@ class Masker:
                 )
             if opening is not None and instead is not None:
                 window = draft.priced.pricing.window
-                # A try is always healed, and so is asking a provider to clear. Any other refusal is
-                # once in a conversation, if its user has asked for that, or if the account may have
-                # come to refuse what it took.
+                # Asking a provider to clear is always healed, and so are a try and a move at an
+                # account that may have come to refuse what it took. Any other refusal is if its
+                # user has asked for that, and then not at each request (`Refusals`).
                 if asked is not None or lost is not None:
                     may_heal = True
-                elif not is_live_answer or draft.trying is not None:
-                    may_heal = is_live_answer
                 else:
-                    may_heal = not self.refusals.is_tried(opening) and (
+                    may_heal = is_live_answer and (
                         bound is not None
                         or (
                             received.settings.schema1.resend_on_400
@@ -529,7 +527,7 @@ class Masker:
                 # that the account refuses, as a rule.
                 if changes_bound_prefix(rewrite):
                     whole = rewrite_it(takes_changes=False)
-                    if whole.masked != rewrite.masked:
+                    if whole.body != rewrite.body:
                         bound = BoundChange(account, False, *remembered, rewrite.past, whole)
             elif draft.account is None and not clears:
                 tried = rewrite_it(takes_changes=True)
@@ -817,8 +815,9 @@ _LEAST_CLEARED = 1_000
 class Refusals:
     """Which conversations were tried unmasked after a refusal, the latest; threads may share it.
 
-    A conversation is known by its opening, and by the credential that it is sent with. A restart
-    forgets it.
+    One that was refused unmasked, too, is not tried again before a masked request of it was taken:
+    until then the cause is most likely something else. A conversation is known by its opening, and
+    by the credential that it is sent with. A restart forgets it.
     """
 
     def __init__(self, max_conversations: int = 2_000) -> None:
@@ -840,10 +839,11 @@ class Refusals:
             else:
                 self._found[conversation] = verdict
 
-    def is_tried(self, conversation: bytes) -> bool:
-        """Whether a conversation was tried unmasked, or is just now."""
+    def note_taken(self, conversation: bytes) -> None:
+        """Note that a masked request of a conversation was taken: it may be tried again."""
         with self._lock:
-            return conversation in self._found
+            if self._found.get(conversation) == "refused":
+                del self._found[conversation]
 
     def goes_unmasked(self, conversation: bytes) -> bool:
         """Whether a conversation goes out unmasked from now on."""

@@ -127,6 +127,11 @@ def _say_resent(record: RequestRecord, _: Advice) -> str:
             f"{refused} took it as the agent wrote it: its conversation is sent unmasked until the "
             "proxy ends, or until resend_on_400 is switched off"
         )
+    if record.binding == "may_refuse" and record.account is None:
+        return (
+            f"{refused} did not take it with less masked either: whether this account may still "
+            "send masked requests is found out at the next one that pays"
+        )
     return f"{refused} did not take it as the agent wrote it either: masking goes on"
 
 

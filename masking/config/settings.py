@@ -274,10 +274,11 @@ class Schema1Table:
     )
     resend_on_400: StrictBool = Field(
         default=False,
-        description="If a masked request gets a 400, send it again as the agent wrote it, once "
-        "per conversation. If the provider accepts that, the conversation goes out unmasked until "
-        "the proxy stops; otherwise masking continues. A request isn't resent if it wouldn't fit "
-        "its model unmasked, or if reasoning is bound to what was masked. Not over WebSockets.",
+        description="If a masked request gets a 400, send it again as the agent wrote it. If the "
+        "provider accepts that, the conversation goes out unmasked until the proxy stops; "
+        "otherwise masking continues, and nothing of it is resent until a masked request was "
+        "accepted. A request isn't resent if it wouldn't fit its model unmasked, or if reasoning "
+        "is bound to what was masked. Not over WebSockets.",
     )
     cache_pricing: CachePrices = Field(
         default="auto",

@@ -173,11 +173,15 @@ def test_a_row_that_makes_no_sense_is_passed_over(
 
 
 class Step(NamedTuple):
-    """A request: whether its answer thinks, and what happens to the proxy before or amid it."""
+    """A request: whether its answer thinks, and what happens to the proxy before or amid it.
+
+    says: whether the agent has reported, and was told to go on, before it.
+    """
 
     thinks: bool
     before: str | None = None
     amid: str | None = None
+    says: bool = False
 
 
 CONFIG = """
@@ -186,6 +190,10 @@ window_turns = 2
 cache_pricing = {prices}
 bound_reasoning = "{bound_reasoning}"
 provider_clearing = {clears}
+
+[observation_masking.redaction]
+enabled = {redacts}
+tool_names = ["shell"]
 """
 OUTPUT = "a line of output, and nothing went wrong\n" * 40
 
@@ -196,9 +204,11 @@ class Session:
     It may refuse to clear, or clear nothing.
     """
 
-    def __init__(self, folder: Path, *, is_old: bool, prices: str, clearing: str) -> None:
-        self._folder, self._is_old, self._prices = folder, is_old, prices
-        self._clearing = clearing
+    def __init__(
+        self, folder: Path, *, is_old: bool, prices: str, clearing: str, redacts: bool = False
+    ) -> None:
+        self._folder, self.is_old, self._prices = folder, is_old, prices
+        self._clearing, self._redacts = clearing, redacts
         self._messages: list[dict[str, Any]] = [{"role": "user", "content": "Repair it."}]
         self.refused = self.seen = self.refused_to_clear = self.starts = 0
         self.masked: list[frozenset[str]] = []
@@ -208,7 +218,8 @@ class Session:
     def configure(self, setting: str) -> None:
         clears, setting = setting == "clear", "try" if setting == "clear" else setting
         values = {"prices": self._prices, "bound_reasoning": setting}
-        text = CONFIG.format(**values, clears=str(clears).lower())
+        switches = {"clears": clears, "redacts": self._redacts}
+        text = CONFIG.format(**values, **{key: str(on).lower() for key, on in switches.items()})
         (self._folder / "config.toml").write_text(text)
 
     def _start(self) -> Engine:
@@ -229,10 +240,23 @@ class Session:
             if step.before != "restart":
                 self.configure(step.before)
             self.restart()
+        if step.says:
+            said = [[{"type": "text", "text": text}] for text in ("Some is done.", "Go on.")]
+            self._messages += [
+                {"role": "assistant", "content": said[0]},
+                {"role": "user", "content": said[1]},
+            ]
         if step.amid == "killed":  # it has sent the request, and nobody hears the answer
             self._send(step, hears=False)
             self.restart()
+        seen = self.seen
         thinks = self._send(step)
+        if self.seen > seen:  # as claude-code does
+            for message in self._messages[1::2]:
+                message["content"] = [
+                    each for each in message["content"] if each["type"] != "thinking"
+                ]
+            thinks = self._send(step)
         number = len(self._messages)
         call = {
             "type": "tool_use",
@@ -293,7 +317,7 @@ class Session:
             request=json.loads(sent),
             path="/v1/messages",
             headers=(("anthropic-beta", CLEARING_BETA),),
-            old_account=self._is_old,
+            old_account=self.is_old,
             refuses_clearing=self._clearing == "refused",
             least_cleared=1_000_000 if self._clearing == "in vain" else 0,
         )
@@ -335,6 +359,30 @@ def test_no_agent_sees_a_refusal_whatever_its_account_and_the_proxy_is_killed_am
     assert session.refused_to_clear <= (session.starts if clearing == "refused" else 0)
     # What was masked in a request that was taken stays so.
     assert [] == [n for n, (one, other) in enumerate(pairwise(session.masked)) if not one <= other]
+
+
+@pytest.mark.parametrize("prices", ['"none"', '"auto"', "[0.5, 1.0]", "[0.1, 1.25]"])
+@pytest.mark.parametrize("redacts", [False, True], ids=["window", "redaction"])
+def test_an_agent_sees_one_refusal_at_most_of_an_account_that_begins_to_refuse(
+    redacts: bool, prices: str
+) -> None:
+    """What it took changed is before reasoning for good, so the first one cannot be healed."""
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", name)
+        session = Session(
+            Path(name), is_old=True, prices=prices, clearing="applied", redacts=redacts
+        )
+        for number in range(12):
+            session.take(Step(True, says=redacts and number % 2 == 1))
+        assert (0, 0) == (session.seen, session.refused)
+        assert session.masked[-1]
+        session.is_old = False
+        for number in range(8):
+            session.take(Step(True, before="restart" if number == 3 else None, says=redacts))
+        session.close()
+        (learned,) = Accounts(lambda: Path(name) / "observation-masking").list_learned()
+    assert "refuses" == learned.verdict
+    assert session.seen <= 1
 
 
 @pytest.mark.parametrize("number", range(1, 8))

@@ -7,12 +7,7 @@ ONE, OTHER = b"one", b"other"
 
 def test_a_conversation_is_tried_by_one_request() -> None:
     refusals = Refusals()
-    assert (False, True, False) == (
-        refusals.is_tried(ONE),
-        refusals.begin(ONE),
-        refusals.begin(ONE),
-    )
-    assert (True, False) == (refusals.is_tried(ONE), refusals.is_tried(OTHER))
+    assert [True, False, True] == [*map(refusals.begin, (ONE, ONE, OTHER))]
     assert not refusals.goes_unmasked(ONE)
 
 
@@ -30,7 +25,19 @@ def test_what_says_nothing_allows_another_try() -> None:
     refusals = Refusals()
     refusals.begin(ONE)
     refusals.settle(ONE, None)
-    assert (False, True) == (refusals.is_tried(ONE), refusals.begin(ONE))
+    assert refusals.begin(ONE)
+
+
+def test_what_was_refused_is_tried_again_once_a_masked_request_was_taken() -> None:
+    """The cause of the one need not be that of a later one."""
+    refusals = Refusals()
+    for conversation, verdict in ((ONE, "refused"), (OTHER, "accepted")):
+        refusals.begin(conversation)
+        refusals.settle(conversation, verdict)
+        refusals.note_taken(conversation)
+    assert [True, False] == [*map(refusals.begin, (ONE, OTHER))]
+    refusals.note_taken(ONE)  # beside the one that is tried just now
+    assert (False, True) == (refusals.begin(ONE), refusals.goes_unmasked(OTHER))
 
 
 def test_the_longest_unused_is_forgotten() -> None:

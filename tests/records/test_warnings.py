@@ -244,6 +244,15 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "agent wrote it either: masking goes on",
         ],
     ),
+    "resent, refused, and no longer sure of the account": (
+        {"resent": "refused", "binding": "may_refuse", "masked": 3},
+        1,
+        [
+            "h refused a masked request to a model (400), and did not take it with less masked "
+            "either: whether this account may still send masked requests is found out at the next "
+            "one that pays",
+        ],
+    ),
     "all at once": (
         {
             "price_source": "assumed",
