@@ -14,13 +14,14 @@ Whatever goes wrong in here, the client's own bytes go out.
 
 import logging
 import re
+import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import orjson
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from mitmproxy import ctx, http
 from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import events
@@ -262,9 +263,7 @@ def explain_passed(
             f"{LOSES_REASONING}: {advice.change({'schema1.bound_reasoning': 'drop'})}"
         )
     if why == "alone":
-        return (
-            f"{told}. It did not speak HTTP when it was refused one, and is left alone from now on"
-        )
+        return f"{told}. It did not speak HTTP when it was refused one, and is left alone for a day"
     return None
 
 
@@ -318,6 +317,10 @@ _MAX_SESSIONS = 1_000
 _MAX_CLOSED = 3
 """So often connections of a client are closed without anything coming over HTTP in between."""
 
+ALONE_SECONDS = 86_400.0
+"""How long a client that did not fall back is left alone: one broken session tells little of the
+others, and a proxy may run for weeks. To find out costs a session one more try of its own."""
+
 _SESSION = ("thread-id", "session-id")
 """Where codex names the conversation. Its cookies and its token change within one."""
 
@@ -349,13 +352,15 @@ class Fallbacks:
 
     A client that was refused once and asks again, without anything over HTTP in between, does not
     fall back. Nor does one whose connections were closed several times and that never came over
-    HTTP. Either is left alone from then on.
+    HTTP. Either is left alone for `ALONE_SECONDS`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._was_refused: LRUCache[Session, bool] = LRUCache(_MAX_SESSIONS)
         self._closed: LRUCache[tuple[str, str | None], int] = LRUCache(_MAX_SESSIONS)
-        self._alone: LRUCache[tuple[str, str | None], bool] = LRUCache(_MAX_SESSIONS)
+        self._alone: TTLCache[tuple[str, str | None], bool] = TTLCache(
+            _MAX_SESSIONS, ALONE_SECONDS, clock
+        )
 
     def note_closed(self, request: http.Request) -> None:
         """Note that a connection was closed: the next one of its session is to be refused."""

@@ -20,6 +20,7 @@ from wsproto.frame_protocol import Opcode
 from addon.mask import ObservationMasking
 from addon.passed import HELD, Held
 from addon.proxy.marks import find_original_message
+from addon.proxy.websocket import ALONE_SECONDS, Fallbacks
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
@@ -541,6 +542,19 @@ def test_a_client_that_does_not_fall_back_is_left_alone(
     assert 1 == sum(
         "did not speak HTTP when it was refused one" in each for each in caplog.messages
     )
+
+
+def test_it_is_left_alone_for_a_day() -> None:
+    now = 0.0
+    fallbacks = Fallbacks(lambda: now)
+    asking = upgrade(client=CODEX).request
+    for _ in range(2):
+        fallbacks.note_closed(asking)
+        assert [True, False] == [fallbacks.refuses(asking) for _ in range(2)]
+        now += ALONE_SECONDS - 1
+        assert fallbacks.is_left_alone(asking)
+        now += 2
+        assert not fallbacks.is_left_alone(asking)
 
 
 def test_nor_is_a_client_closed_again_and_again_that_has_a_new_name_each_time(
