@@ -582,6 +582,7 @@ def _encode_past(past: Past) -> dict[str, object]:
         "moves": [*map(_encode_move, past.moves)],
         "last": _encode_anchor(past.last),
         "sent": past.sent,
+        **_encode_read(past.last),
         **past.unknown,
     }
 
@@ -590,7 +591,7 @@ def _decode_past(past: dict[str, _Json]) -> Past:
     return Past(
         met=_decode_anchor(past.pop("met")),
         moves=tuple(map(_decode_move, past.pop("moves"))),
-        last=_decode_anchor(past.pop("last")),
+        last=_decode_anchor(past.pop("last"), past.pop("read", None)),
         sent=_time(past.pop("sent")),
         unknown=past,
     )
@@ -602,6 +603,7 @@ def _encode_move(move: Move) -> dict[str, object]:
         "boundary": move.boundary,
         "results": [_encode_result(result) for result in move.results],
         "rendering": move.rendering._asdict(),
+        **_encode_read(move.anchor),
         **move.unknown,
     }
 
@@ -611,7 +613,7 @@ def _decode_move(move: _Json) -> Move:
         return _decode_places(*move)
     move = dict(move)
     return Move(
-        _decode_anchor(move.pop("at")),
+        _decode_anchor(move.pop("at"), move.pop("read", None)),
         BoundaryPosition(*map(_count, move.pop("boundary"))),
         tuple(_decode_result(*result) for result in move.pop("results")),
         _decode_rendering(**move.pop("rendering")),
@@ -658,9 +660,16 @@ def _encode_anchor(anchor: Anchor) -> list[object]:
     return [anchor.answers, anchor.digest.hex()]
 
 
-def _decode_anchor(anchor: _Json) -> Anchor:
+def _encode_read(anchor: Anchor) -> dict[str, object]:
+    """Return the field beside a place that earlier versions do not know."""
+    return {} if anchor.read is None else {"read": anchor.read.hex()}
+
+
+def _decode_anchor(anchor: _Json, read: _Json = None) -> Anchor:
     answers, digest = anchor
-    return Anchor(_count(answers), bytes.fromhex(digest))
+    return Anchor(
+        _count(answers), bytes.fromhex(digest), None if read is None else bytes.fromhex(read)
+    )
 
 
 def _count(value: _Json) -> int:

@@ -6,7 +6,8 @@ so it has a setting of its own; without it the boundary is a function of the req
 content is remembered, only places, numbers and digests.
 
 What is remembered is a result, not a place: conversations may have the same answers and other
-results, where calls have no ids or a task is run again.
+results, where calls have no ids or a task is run again. So a conversation is told from others by
+its answers, and by the results that the model had read before them.
 """
 
 import threading
@@ -23,7 +24,7 @@ import orjson
 from cachetools import LRUCache
 
 from masking.arrival import Arrived, SentResults, ShortenedWords
-from masking.conversation import Conversation, find_answers
+from masking.conversation import Conversation, ParsedElement, find_answers
 from masking.history import UNSTABLE_TAIL, Fold
 from masking.model import Element, ToolResult
 from masking.window.decide import (
@@ -154,27 +155,43 @@ class BoundaryMemory:
         clears: whether it is looked for as one that its provider clears. Such a one is remembered
             apart, because all of its results were sent as they were.
         """
-        opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
-        results = ResultIds(conversation)
+        opening, results = _digest_opening(conversation, clears), ResultIds(conversation)
+        answers, read = _chain(conversation)
         with self._lock:
             branches = self._known.get(opening, _NOTHING).branches
+        before = _count_before_latest(conversation, len(answers))
         best: _Rank | None = None
         past = continued = None
         goes_on = False
-        for branch in branches:
+        for branch in branches:  # of those that fit alike, the latest is taken
             if followed := _follow(branch, answers):
                 own = _without_others(followed, results)
                 is_at_end = _is_on(branch.last, answers)
-                rank = _rank(followed, own, answers, is_at_end=is_at_end)
+                is_same = _is_same_run(followed, read, is_at_end=is_at_end)
+                rank = _rank(followed, own, before, is_at_end=is_at_end, is_same=is_same)
                 if best is None or rank > best:
                     best, past, goes_on = rank, own, is_at_end
-                    continued = branch if rank.has_nearly_all and is_at_end else None
-        anchor = Anchor(len(answers), answers[-1] if answers else b"")
+                    # What is at the request's own place, with other results, is another run. An
+                    # earlier place may be the agent's own, who has edited results since.
+                    is_known = branch.last.read is not None
+                    may_be_edited = not (is_known and branch.last.answers == len(answers))
+                    is_continued = is_same or (may_be_edited and _has_nearly_all(followed, own))
+                    continued = branch if is_at_end and is_continued else None
+        anchor = Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b"")
         state: PrefixState = "first met"
         if past is not None:
             state = "cold" if now - past.sent > lifetime else "warm"
         return ConversationContext(
-            opening, answers, results.__getitem__, anchor, now, state, past, goes_on, continued
+            opening,
+            answers,
+            read,
+            results.__getitem__,
+            anchor,
+            now,
+            state,
+            past,
+            goes_on,
+            continued,
         )
 
     def store(self, context: ConversationContext, past: Past | None) -> None:
@@ -184,24 +201,28 @@ class BoundaryMemory:
         """
         if past is None:
             return
-        opening, answers = context.opening, context.answers
+        opening = context.opening
         with self._lock:
             known = self._known.get(opening, _NOTHING)
             others = (
                 other
                 for other in known.branches
-                if other is not context.continued and not _covers(past, answers, other)
+                if other is not context.continued and not _covers(past, context, other)
             )
             self._put(opening, known._replace(branches=(past, *others)))
 
     def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
-        """Forget the conversation that a request continues, because nothing of it is masked."""
+        """Forget the conversation that a request continues, because nothing of it is masked.
+
+        Others stay that have its opening, and its answers but other results.
+        """
         if not self._known:
             return
-        opening, answers = _digest_opening(conversation, clears), digest_answers(conversation)
+        opening, results = _digest_opening(conversation, clears), ResultIds(conversation)
+        chain = _chain(conversation)
         with self._lock:
             known = self._known.get(opening, _NOTHING)
-            left = tuple(past for past in known.branches if _follow(past, answers) is None)
+            left = tuple(past for past in known.branches if not _is_of(past, chain, results))
             if left != known.branches:
                 self._put(opening, known._replace(branches=left))
 
@@ -383,7 +404,7 @@ def _with_request(known: Remembered, answers: Sequence[bytes]) -> Remembered:
     """
     anchor = Anchor(len(answers), answers[-1] if answers else b"")
     requests = tuple([each for each in known.requests if not _is_on(each, answers)])
-    if not any(past.last == anchor for past in known.branches):
+    if not any(past.last[:2] == anchor[:2] for past in known.branches):
         requests = (anchor, *requests)
     return known if requests == known.requests else known._replace(requests=requests)
 
@@ -496,11 +517,22 @@ def digest_answers(conversation: Conversation) -> Sequence[bytes]:
     Alone an answer tells little: what is asked twice is often answered alike, and some providers
     number the calls of every turn anew.
     """
+    return _chain(conversation).answers
+
+
+class _Chain(NamedTuple):
+    """The digests of a request's answers, and of the results before each; of all before it, too."""
+
+    answers: Sequence[bytes]
+    read: Sequence[bytes]
+
+
+def _chain(conversation: Conversation) -> _Chain:
     chain = conversation.history.fold(
-        _AnswerChain, conversation.elements, conversation.wire, unstable_tail=UNSTABLE_TAIL
+        _AnswerChain, conversation.parsed, conversation.wire, unstable_tail=UNSTABLE_TAIL
     )
     chain.close()
-    return chain.digests
+    return _Chain(chain.answers, chain.read)
 
 
 class ResultIds:
@@ -526,10 +558,7 @@ class ResultIds:
     def digest_at(self, place: int) -> bytes:
         """Return the digest of the id, the texts and the images of a result."""
         element = self._results[place].element
-        known = self._known[element]
-        digests = known.result_digests
-        if digests is None:
-            digests = known.result_digests = (*map(_digest_result, known.element.results),)
+        digests = _digest_results(self._known[element])
         if len(digests) == 1:
             return digests[0]
         first = bisect_left(self._results, element, key=lambda result: result.element)
@@ -538,6 +567,13 @@ class ResultIds:
 
 _UNKNOWN = b""
 """The digest of a result with an image that cannot be written as JSON: it is never the same."""
+
+
+def _digest_results(known: ParsedElement) -> Sequence[bytes]:
+    """Return the digest of each result of an element."""
+    if known.result_digests is None:
+        known.result_digests = (*map(_digest_result, known.element.results),)
+    return known.result_digests
 
 
 def _digest_result(result: ToolResult) -> bytes:
@@ -549,27 +585,38 @@ def _digest_result(result: ToolResult) -> bytes:
     return _digest(texts)[:_RESULT_DIGEST_BYTES]
 
 
-class _AnswerChain(Fold[Element]):
-    """The digests of the answers so far, and the elements of one that may go on."""
+class _AnswerChain(Fold[ParsedElement]):
+    """The digests of the answers so far, of the results before each, and what comes after those."""
 
     def __init__(self, wire: WireFormat) -> None:
-        self.digests: list[bytes] = []
+        self.answers: list[bytes] = []
+        self.read: list[bytes] = []
         self._answer: list[Element] = []
+        self._results: list[bytes] = []
         self._in_runs = wire.answers_in_runs
 
-    def take(self, element: Element) -> None:
+    def take(self, known: ParsedElement) -> None:
         """Add the next element."""
+        element = known.element
         if element.speaker != "assistant" or not self._in_runs:
             self.close()
         if element.speaker == "assistant":
             self._answer.append(element)
+        if element.results:
+            self._results += _digest_results(known)
 
     def close(self) -> None:
-        """End the current answer, if there is one, and add its digest."""
+        """End the current answer, if there is one, and add its digests."""
         if self._answer:
-            before = self.digests[-1] if self.digests else b""
-            self.digests.append(_digest(_texts_of(self._answer), before))
-            self._answer = []
+            before = self.answers[-1] if self.answers else b""
+            self.answers.append(_digest(_texts_of(self._answer), before))
+            read = self.read[-1] if self.read else b""
+            if self._results:
+                read = blake2b(
+                    b"".join((read, *self._results)), digest_size=_RESULT_DIGEST_BYTES
+                ).digest()
+            self.read.append(read)
+            self._answer, self._results = [], []
 
 
 def _texts_of(answer: Iterable[Element]) -> list[str]:
@@ -605,7 +652,7 @@ def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:
 
 def _is_on(anchor: Anchor, answers: Sequence[bytes]) -> bool:
     """Whether a request with these messages of the assistant passes through this place."""
-    count, digest = anchor
+    count, digest, _ = anchor
     return not count or (count <= len(answers) and digest == answers[count - 1])
 
 
@@ -627,12 +674,46 @@ def _without_others(past: Past, results: ResultIds) -> Past:
     return replace(past, moves=tuple(move for move in left if move.results))
 
 
-def _covers(later: Past, answers: Sequence[bytes], past: Past) -> bool:
-    """Whether `later`, a request with these answers, covers all that a past masked, and how.
+def _has_read(anchor: Anchor, read: Sequence[bytes]) -> bool:
+    """Whether a request that passes through a place has the results that were before it."""
+    return not anchor.answers or anchor.read == read[anchor.answers - 1]
 
-    It does not if the user went back, more was masked there, and the old end then went on.
+
+def _is_same_run(followed: Past, read: Sequence[bytes], *, is_at_end: bool) -> bool:
+    """Whether a request has all results that were before the latest place which it shares."""
+    moves = followed.moves
+    latest = followed.last if is_at_end else moves[-1].anchor if moves else followed.met
+    return _has_read(latest, read)
+
+
+def _is_of(past: Past, chain: _Chain, results: ResultIds) -> bool:
+    """Whether anything is remembered of the very conversation that a request is of."""
+    followed = _follow(past, chain.answers)
+    if followed is None:
+        return False
+    is_at_end = _is_on(past.last, chain.answers)
+    if is_at_end and past.last.read is None:  # as files once were
+        return _has_nearly_all(followed, _without_others(followed, results))
+    return (is_at_end or bool(followed.moves)) and _is_same_run(
+        followed, chain.read, is_at_end=is_at_end
+    )
+
+
+def _has_nearly_all(followed: Past, own: Past) -> bool:
+    """Whether a request has three quarters of what was masked before its place."""
+    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
+    return 4 * same >= 3 * masked
+
+
+def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
+    """Whether `later`, the past of a request, covers all that an earlier one masked, and how.
+
+    It does not if the user went back, more was masked there, and the old end then went on; nor if
+    the other is another run of the task, which goes on by itself.
     """
-    if not _is_on(past.last, answers):
+    if not _is_on(past.last, context.answers):
+        return False
+    if past.last.read is not None and not _has_read(past.last, context.read):
         return False
     if later.moves[: len(past.moves)] == past.moves:  # as a rule, and quickly found
         return True
@@ -656,37 +737,42 @@ class _Rank(NamedTuple):
         on from the conversation's end, since an agent may edit results of its own. 1 if it has most
         of it. 0 if not: then that is another conversation, such as a task that is run again.
     before: how many answers they share before the request's own place, where any run may have been.
-    has_all, has_nearly_all: whether the request has all that was masked, or three quarters of it.
-    shared, moves, results, sent: how far they are the same, and when that was sent.
+    is_same: whether the request has the results, too, that were before the latest place which they
+        share: as a rule that is its own run, and no other.
+    fit: otherwise, of how many masked results the request has more than it lacks.
     """
 
     likeness: int
     before: int
-    has_all: bool
-    shared: int
-    moves: int
-    results: int
-    sent: float
-    has_nearly_all: bool
+    is_same: bool
+    fit: int
 
 
-def _rank(followed: Past, own: Past, answers: Sequence[bytes], *, is_at_end: bool) -> _Rank:
+def _rank(followed: Past, own: Past, before: int, *, is_at_end: bool, is_same: bool) -> _Rank:
     """Rank a conversation by what it has masked so far, and by what of that the request has."""
     has_all = own is followed
     same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
     has_most = 2 * same >= masked
-    shared = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
-    last = shared[-1].answers
+    shared = own.last if is_at_end else own.moves[-1].anchor if own.moves else own.met
     return _Rank(
         likeness=2 if has_all or (has_most and is_at_end) else int(has_most),
-        before=min(last, len(answers) - 1),
-        has_all=has_all,
-        shared=last,
-        moves=len(shared),
-        results=same,
-        sent=own.sent,
-        has_nearly_all=4 * same >= 3 * masked,
+        before=min(shared.answers, before),
+        is_same=is_same,
+        fit=0 if is_same else 2 * same - masked,
     )
+
+
+def _count_before_latest(conversation: Conversation, answers: int) -> int:
+    """Return how many answers there are before the latest ones, which nothing stands between.
+
+    A client may write what it was answered at once as several messages.
+    """
+    at, elements = conversation.last_answer, conversation.elements
+    if conversation.wire.answers_in_runs:
+        return max(0, answers - 1)
+    while at >= 0 and elements[at].speaker == "assistant":
+        at, answers = at - 1, answers - 1
+    return answers
 
 
 # What else is known of a conversation by its marks and its opening.

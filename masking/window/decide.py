@@ -51,10 +51,14 @@ class Anchor(NamedTuple):
 
     What follows the last of them decides nothing. So a request that was cancelled and is sent with
     another end stands at the same place.
+
+    read: the digest of the tool results before the last of them, by which runs of one task that
+        have the same answers are told apart; None where it was not written down.
     """
 
     answers: int
     digest: bytes
+    read: bytes | None = None
 
 
 class ResultId(NamedTuple):
@@ -123,6 +127,7 @@ class ConversationContext(NamedTuple):
     """What is known of a request besides its messages: its conversation, and the past of that.
 
     opening, answers: by what the conversation is recognized.
+    read: the digests of the tool results that the model had read before each answer.
     identify: returns what tells the tool result at a place from every other one.
     anchor: the request's place in its conversation.
     now: when the request leaves, in seconds.
@@ -131,11 +136,12 @@ class ConversationContext(NamedTuple):
         request's own results, and those of which a file says no more than the place.
     goes_on: whether the request has all answers that the last one of its past had.
     continued: what was remembered of a conversation that the request continues at its very end;
-        None where it is a fork, or another one with the same answers.
+        None where it is a fork, or another run with the same answers.
     """
 
     opening: bytes
     answers: Sequence[bytes]
+    read: Sequence[bytes]
     identify: Callable[[int], ResultId]
     anchor: Anchor
     now: float
@@ -533,7 +539,7 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
     """Return what is known of the conversation; a new past if that is nothing."""
     past, anchor = context.past, context.anchor
     if past is None or (limits.keeps_reasoning and _was_passed_by(conversation, past, context)):
-        return Past(met=anchor, last=anchor, sent=context.now)
+        return Past(met=anchor._replace(read=None), last=anchor, sent=context.now)
     if all(move.names_results for move in past.moves):
         return past
     # It was written before results had digests. A text that comes back before bound reasoning is

@@ -59,6 +59,19 @@ _LATER = replace(PAST, last=Anchor(14, b"\1" * 16), sent=PAST.sent + 9.0)
 _ELSEWHERE = Past(met=PAST.last, last=PAST.last, sent=PAST.sent + 20.0)
 
 
+def test_what_the_model_had_read_at_a_place_is_a_field_beside_it() -> None:
+    """So that earlier versions read the place, and carry the field along."""
+    (move,) = PAST.moves
+    moved = replace(PAST, moves=(move._replace(anchor=move.anchor._replace(read=b"\3" * 8)),))
+    known = replace(moved, last=PAST.last._replace(read=b"\4" * 8))
+    written = json.loads(encode_branches((known,)))
+    assert (known,) == decode_branches(json.dumps(written))
+    assert ("03" * 8, "04" * 8) == (written[0]["moves"][0].pop("read"), written[0].pop("read"))
+    assert written == json.loads(encode_branches((PAST,)))
+    written[0]["read"] = 4
+    assert () == decode_branches(json.dumps(written))
+
+
 def write(folder: Path, *conversations: tuple[bytes, Branches]) -> None:
     file = MemoryFile(lambda: folder)
     for opening, branches in conversations:

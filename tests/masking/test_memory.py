@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -42,8 +43,13 @@ def body(messages: list[ChatMessage]) -> Conversation:
 
 
 def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
-    answers = digest_answers(body(messages))
-    return Anchor(count, answers[count - 1] if count else b"")
+    return BoundaryMemory().lookup(body(cut(messages, count)), 0.0, 300.0).anchor
+
+
+def cut(messages: list[ChatMessage], count: int) -> list[ChatMessage]:
+    """Return a conversation up to so many messages of the assistant, and what follows the last."""
+    said = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    return messages[: (*said, len(messages))[count]]
 
 
 def move(count: int, messages: list[ChatMessage] = TALK) -> Move:
@@ -376,6 +382,50 @@ def test_what_is_sent_whole_is_forgotten() -> None:
     memory.forget(body(TALK))
     assert memory.lookup(body(TALK), 0.0, 300.0).past is None
     assert [(digest_opening(body(TALK)), 1), (digest_opening(body(TALK)), 0)] == changes
+
+
+@pytest.mark.parametrize(
+    ("other", "is_left"),
+    [
+        pytest.param(TALK, False, id="its own"),
+        pytest.param(TALK[:6], False, id="an earlier place of its own"),
+        pytest.param(OPENING, True, id="another run at its first request"),
+        pytest.param([*OPENING, *turn("x"), *turn("y")], True, id="with other answers"),
+        pytest.param([*edited(TALK, 0), *turn("d")], True, id="with other results"),
+        pytest.param(edited(TALK, 0)[:6], True, id="with other results, where it moved"),
+    ],
+)
+def test_what_another_run_sends_whole_is_remembered_of_this_one(
+    other: list[ChatMessage], is_left: bool
+) -> None:
+    memory = BoundaryMemory()
+    known = past(3, move(2))
+    keep(memory, known, TALK)
+    memory.forget(body(other))
+    assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
+
+
+@pytest.mark.parametrize(("place", "is_left"), [(0, True), (2, False)])
+def test_of_a_file_without_results_at_places_what_was_masked_tells_which_it_is(
+    place: int, is_left: bool
+) -> None:
+    memory = BoundaryMemory()
+    made = move(2)._replace(anchor=anchor(2)._replace(read=None))
+    known = replace(past(3, made), last=anchor(3)._replace(read=None))
+    keep(memory, known, TALK)
+    found = memory.lookup(body(edited(TALK, place)), 0.0, 300.0)
+    assert (None if is_left else known) == found.continued
+    memory.forget(body(edited(TALK, place)))
+    assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
+
+
+def test_another_run_with_nothing_masked_is_not_covered() -> None:
+    memory = BoundaryMemory()
+    other = edited(TALK, 0)
+    keep(memory, past(2), TALK[:6])
+    keep(memory, past(2, messages=other), other[:6])
+    keep(memory, past(3, messages=other), other)
+    assert past(2) == memory.lookup(body(TALK), 0.0, 300.0).past
 
 
 def test_forgetting_one_conversation_leaves_others() -> None:

@@ -269,6 +269,42 @@ def test_many_agents_with_one_task_are_told_apart() -> None:
     assert masked == [session.send(talk).masked for talk in talks]
 
 
+SAID = ("ok", "line of output\n" * 40, "line of output\n" * 400)
+
+
+def run_task(run: int, said: list[str], *, split: bool = False) -> list[ChatMessage]:
+    """Return a run of the same task with the same answers; its first result is its own.
+
+    split: whether the client writes each answer as two messages, a text and a call.
+    """
+    messages = TALK[:1]
+    for n, text in enumerate([f"run {run}", *said]):
+        asked, given = turn(f"call_{n}", text)
+        messages = [*messages, *([{**asked, "tool_calls": []}] if split else []), asked, given]
+    return messages
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(SAID), max_size=25), min_size=2, max_size=6),
+    st.lists(st.integers(0, 5), max_size=40),
+    st.booleans(),
+    st.sampled_from([1.0, 0.5, 0.1]),
+)
+def test_runs_of_a_task_with_the_same_answers_change_nothing_in_each_other(
+    said: list[list[str]], order: list[int], split: bool, read: float
+) -> None:
+    """Some of their results are alike; some runs go on beside each other, others after."""
+    policy = dataclasses.replace(TENTH, cache_read_ratio=read, cache_write_ratio=1.0)
+    together = remembering(policy)
+    runs = [run_task(n, each, split=split) for n, each in enumerate(said)]
+    ends = [[at + 1 for at, m in enumerate(run) if m["role"] != "assistant"] for run in runs]
+    alone = [remembering(policy) for _ in runs]
+    for n in [*(n % len(runs) for n in order), *(n for n, run in enumerate(runs) for _ in run)]:
+        if ends[n]:
+            request = runs[n][: ends[n].pop(0)]
+            assert alone[n].send(request).masked == together.send(request).masked
+
+
 def test_a_request_that_goes_back_can_be_sent_twice_while_the_conversation_goes_on() -> None:
     """Two sessions that were forked, and the provider of one of them is busy."""
     session = remembering(dataclasses.replace(TENTH, max_loss=1.0))

@@ -194,7 +194,7 @@ MUTATIONS = (
     Mutation(
         "a branch that another covers",
         MEMORY,
-        "if other is not context.continued and not _covers(past, answers, other)",
+        "if other is not context.continued and not _covers(past, context, other)",
         "if other is not context.continued",
         "tests/masking/test_memory.py",
     ),
@@ -215,7 +215,7 @@ MUTATIONS = (
     Mutation(
         "the branches that stay when one is forgotten",
         MEMORY,
-        "left = tuple(past for past in known.branches if _follow(past, answers) is None)",
+        "left = tuple(past for past in known.branches if not _is_of(past, chain, results))",
         "left: tuple[Past, ...] = ()",
         "tests/masking/test_memory.py",
     ),
