@@ -31,9 +31,11 @@ def test_what_says_nothing_allows_another_try() -> None:
 def test_what_was_refused_is_tried_again_once_a_masked_request_was_taken() -> None:
     """The cause of the one need not be that of a later one."""
     refusals = Refusals()
-    for conversation, verdict in ((ONE, "refused"), (OTHER, "accepted")):
+    for conversation in (ONE, OTHER):
         refusals.begin(conversation)
-        refusals.settle(conversation, verdict)
+    refusals.settle(ONE, "refused")
+    refusals.settle(OTHER, "accepted")
+    for conversation in (ONE, OTHER):
         refusals.note_taken(conversation)
     assert [True, False] == [*map(refusals.begin, (ONE, OTHER))]
     refusals.note_taken(ONE)  # beside the one that is tried just now
