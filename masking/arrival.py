@@ -430,7 +430,7 @@ def _evaluate(
         return "error", ()
     if BEGIN in result.text and find_blocks(result.text):
         return "dispatch", ()
-    if policy.marker.found.search(result.text):
+    if policy.marker.is_in(result.text, result.arguments):
         return "already_shortened", ()
     replacements = shorten_result(result, policy.words)
     return ("shortened", replacements) if replacements else None
@@ -440,7 +440,9 @@ def _evaluate(
 # reads that were shortened, 42% were quoted later, of other results none, over 46 conversations
 # (`tests.tools.benchmarks.arrival`).
 
-_READ = re.compile(r"(?:cat|sed -n|head|tail|nl|less|bat)\b[^|;&<>]*")
+_READ = re.compile(
+    r"(?:cat|sed -n(?![^|;&<>]*\s-(?:[Enrsuz]*i|-in-place))|head|tail|nl|less|bat)\b[^|;&<>]*"
+)
 _GOES_THERE = re.compile(r"cd [^|;&<>]+(?:&&|;)\s*")
 _CUTS = re.compile(r"2>(?:&1|/dev/null)|\|\s*(?:head|tail|nl|cat -n|sed -n)\b[^|;&<>]*")
 _NEXT = re.compile(r"&&|;|\n")

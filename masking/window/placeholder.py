@@ -44,6 +44,12 @@ _MARKER_FIELDS = frozenset({_LEFT_OUT, _NUMBERS[0], _ARGUMENTS, _RECALL})
 _LONGEST_NUMBER = 20
 """In digits: no text has 10**20 characters."""
 
+_FOUND = {
+    **dict.fromkeys((_LEFT_OUT, _NUMBERS[0]), f"[0-9]{{1,{_LONGEST_NUMBER}}}+"),
+    _RECALL: f"[0-9a-f]{{{RECALL_ID_CHARS}}}",
+}
+"""What matches a field of a marker in a text, without ever going back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -120,14 +126,12 @@ class Marker:
 
     pieces, pattern, arguments_chars: as in `Template`.
     longest: how many code points it has at most.
-    found: matches it in a text, with any numbers, arguments and recall id; not its outer blanks.
     """
 
     pieces: tuple[str, ...]
     pattern: str
     arguments_chars: int
     longest: int
-    found: re.Pattern[str]
 
     @property
     def names_recall(self) -> bool:
@@ -143,26 +147,40 @@ class Marker:
             values["recall"] = recall_id(text)
         return self.pattern % values
 
+    def is_in(self, text: str, arguments: object) -> bool:
+        """Whether a text has this call's marker in it, with any numbers and any recall id.
+
+        Blanks around the marker are not asked for: without a tail, those at its end are left out.
+        A number ends where its digits end, so a template with a digit or another field right behind
+        a number makes markers that are not recognized.
+        """
+        literals, found = [], []
+        for piece in _FIELD.split("".join(self.pieces).strip()):
+            if piece in _FOUND:
+                found.append(_FOUND[piece])
+                continue
+            if piece == _ARGUMENTS:
+                piece = render_arguments(arguments, self.arguments_chars)
+            literals.append(piece)
+            found.append(re.escape(piece))
+        # Most texts lack one of the literals, and finding that out is cheap at any length. What is
+        # searched for then never goes back, so the search is linear, too.
+        has_all = all(literal in text for literal in literals)
+        return has_all and re.search("".join(found), text) is not None
+
 
 @functools.lru_cache(64)
 def parse_marker(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Marker:
     """Parse the template of a marker. Raises ConfigError for an unknown field or a blank one."""
     pieces = _split(template, _MARKER_FIELDS, "marker_template")
-    fields = {
-        _LEFT_OUT: ("[0-9]{1,20}", _LONGEST_NUMBER),
-        _NUMBERS[0]: ("[0-9]{1,20}", _LONGEST_NUMBER),
-        _ARGUMENTS: ("[^\\n]*?", arguments_chars),
-        _RECALL: (_ID.pattern, RECALL_ID_CHARS),
+    lengths = {
+        _LEFT_OUT: _LONGEST_NUMBER,
+        _NUMBERS[0]: _LONGEST_NUMBER,
+        _ARGUMENTS: arguments_chars,
+        _RECALL: RECALL_ID_CHARS,
     }
-    # Without a tail, the blanks at its end are left out with the rest.
-    shown = _split(template.strip(), _MARKER_FIELDS, "marker_template")
-    return Marker(
-        pieces,
-        _to_pattern(pieces, _MARKER_FIELDS),
-        arguments_chars,
-        sum(fields[piece][1] if piece in fields else len(piece) for piece in pieces),
-        re.compile("".join(fields[p][0] if p in fields else re.escape(p) for p in shown)),
-    )
+    longest = sum(lengths.get(piece, len(piece)) for piece in pieces)
+    return Marker(pieces, _to_pattern(pieces, _MARKER_FIELDS), arguments_chars, longest)
 
 
 def _split(template: str, fields: Collection[str], path: str) -> tuple[str, ...]:
@@ -246,6 +264,7 @@ _SEEN = 4
 
 _DEEPEST = 20
 _DOTS = "..."
+_BLANKS = re.compile(r"\s+")
 
 
 def render_arguments(arguments: object, max_chars: int) -> str:
@@ -259,12 +278,14 @@ def render_arguments(arguments: object, max_chars: int) -> str:
     if isinstance(arguments, str):
         text = arguments
     else:
-        # An object is rendered no further than it takes to see that it is too long.
-        pieces, length = [], 0
+        # An object is rendered no further than it takes to see that it is too long, however much
+        # its white space shrinks.
+        pieces, length, shown = [], 0, 0
         for piece in _render_json(arguments, max_chars, 0) if arguments is not None else ():
             pieces.append(piece)
             length += len(piece)
-            if length > max_chars:
+            shown += len(_BLANKS.sub(" ", piece))
+            if length > _SEEN * max_chars or shown > max_chars + 1:  # it may end in a blank
                 break
         text = "".join(pieces)
     seen = text[: _SEEN * max_chars]
@@ -277,7 +298,7 @@ def render_arguments(arguments: object, max_chars: int) -> str:
 def _render_json(value: object, max_chars: int, depth: int) -> Iterator[str]:
     """Yield a value's JSON in pieces; of each text no more than is needed to see that it is cut."""
     if isinstance(value, str):
-        yield json.dumps(value[: max_chars + 1], ensure_ascii=False)
+        yield json.dumps(value[: _SEEN * max_chars + 1], ensure_ascii=False)
     elif value is None or isinstance(value, (int, float)):
         yield json.dumps(value)
     elif depth == _DEEPEST or not isinstance(value, (dict, list)):

@@ -131,7 +131,7 @@ def test_without_a_tail_it_is_known_as_shortened_too() -> None:
     headless = replace(SHORTENS, head_chars=0, tail_chars=0)
     found = shorten_text(LONG, headless.words)
     assert found is not None
-    assert headless.marker.found.fullmatch(found.strip())
+    assert headless.marker.is_in(found, None)
 
 
 def test_a_text_that_would_not_get_shorter_stays() -> None:
@@ -169,8 +169,7 @@ def test_a_shortened_text_has_its_head_and_its_tail_and_is_not_long(
     assert (found is not None) == (len(text) > chosen.max_chars)
     if found is None:
         return
-    match = chosen.marker.found.search(found)
-    assert match is not None or chosen.marker_template.strip() in found
+    assert chosen.marker.is_in(found, None)
     assert len(found) <= chosen.max_chars < len(text)
     assert shorten_text(found, chosen.words) is None
     head, tail = max(0, chosen.head_chars - 200), max(0, chosen.tail_chars - 200)
@@ -379,6 +378,10 @@ def test_every_outcome_has_its_case() -> None:
         pytest.param({"command": "cat a.py > b.py"}, False, id="written"),
         pytest.param({"command": "cat a.py; make"}, False, id="and more"),
         pytest.param({"command": "sed -i s/a/b/ a.py"}, False, id="edited"),
+        pytest.param({"command": "sed -n -i s/a/b/ a.py"}, False, id="edited without a word"),
+        pytest.param({"command": "sed -n s/a/b/ -Ei.bak a.py"}, False, id="edited, and kept"),
+        pytest.param({"command": "sed -n --in-place s/a/b/ a.py"}, False, id="edited by a name"),
+        pytest.param({"command": "sed -n -e 1,9p in-place.py"}, True, id="sed with a script"),
         pytest.param({"command": "cats a.py"}, False, id="another command"),
         pytest.param({"command": "cat " + "a" * 2_000}, False, id="too long"),
         pytest.param({"filePath": "a.py", "query": "x"}, False, id="a query"),
@@ -509,6 +512,27 @@ def test_a_marker_names_lengths_arguments_and_the_recall_id() -> None:
     assert not SHORTENS.marker.names_recall
     again = decide_arrivals(arrived.conversation, replace(chosen, max_chars=520, head_chars=200))
     assert ["already_shortened"] == [each.outcome for each in again]
+
+
+@pytest.mark.parametrize(
+    ("template", "found", "expected"),
+    [
+        ("<{left_out_chars}>", "a <12> b", True),
+        ("<{left_out_chars}>", "a <> b", False),
+        ("<{left_out_chars}>", f"<{'1' * 21}>", False),
+        ("{original_chars} of {left_out_chars}", "x12 of 7x", True),
+        ("<{recall}>", "<0123456789abcdef>", True),
+        ("<{recall}>", "<0123456789ABCDEF>", False),
+        ("{arguments}: {left_out_chars} left out", '{"a": "{recall}"}: 5 left out', True),
+        ("{arguments}: {left_out_chars} left out", '{"a": "ls"}: 5 left out', False),
+        ("{arguments}: {left_out_chars} left out", "9: 5 left out", False),
+        ("{arguments}", "x" * 99, False),
+        (" \n.*\n ", "cut .* here", True),
+        (".*", "anything", False),
+    ],
+)
+def test_a_marker_is_recognized_by_its_own_call(template: str, found: str, expected: bool) -> None:
+    assert expected is parse_marker(template).is_in(found, {"a": "{recall}"})
 
 
 @pytest.mark.parametrize(
