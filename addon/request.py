@@ -5,7 +5,7 @@ A request is whatever an engine holds, if it has the attributes of `Request`; mi
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Protocol
 from urllib.parse import parse_qsl
@@ -44,17 +44,22 @@ _SUBSCRIPTION_PLACES = (
 _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie")
 _SECRET = secrets.token_bytes(32)
 
-_SIGNATURES = (
-    ("authorization", re.compile(r"AWS4-", re.IGNORECASE)),
-    ("x-amz-content-sha256", re.compile("")),
-    ("content-md5", re.compile("")),
-    ("content-digest", re.compile("")),
-    ("digest", re.compile("")),
-    ("repr-digest", re.compile("")),
+_COVERS_BODY = re.compile(
+    r"(?!want-|accept-).*(?:md5|sha-?\d|checksum|crc-?\d|hmac|digest|signature"
+    r"|(?<![^-_])(?:hash|sig|sign|signed)(?![^-_]))",
+    re.IGNORECASE,
 )
-"""Headers that sign the body, and how their value begins if they do."""
+"""Names of header fields, of query parameters and of credentials' schemes whose value may be a
+digest or a signature of the body. Vendors invent new ones, but say in the name what they are:
+`x-amz-checksum-crc32`, `x-ms-content-sha256`, `TC3-HMAC-SHA256`. `want-digest` asks for one."""
 
-_SIGNED_QUERY = "x-amz-signature"
+_AUTHORIZATION = re.compile(r"(?!proxy-)(?:.*-)?authorization", re.IGNORECASE)
+_SECRETS = frozenset({"bearer", "basic", "key", "token", "apikey", "api-key"})
+"""Schemes of credentials that are a secret, however that is written."""
+
+_TOKEN = re.compile(r"[\w.~+/|!$-]*=*", re.ASCII)
+_SIGNED_WORD = re.compile(r"[a-z-]+-v\d+/", re.IGNORECASE)
+"""A credential without a scheme that is a signature, such as `bce-auth-v1/...`."""
 
 _BULK_BYTES = 1_000_000
 _MAX_DIGITS = 15
@@ -66,6 +71,8 @@ _MAX_DIGITS = 15
 class Headers(Protocol):
     """Header fields, by their names in any case; `get_all` alone separates several of one name."""
 
+    def __iter__(self) -> Iterator[str]: ...
+
     def __contains__(self, name: object, /) -> bool: ...
 
     def __getitem__(self, name: str, /) -> str: ...
@@ -76,10 +83,16 @@ class Headers(Protocol):
 
 
 class Message(Protocol):
-    """A request or an answer; `raw_content` is its body as on the wire, None if it was not kept."""
+    """A request or an answer; `raw_content` is its body as on the wire, None if it was not kept.
+
+    trailers: what came behind the body, if anything did.
+    """
 
     @property
     def headers(self) -> Headers: ...
+
+    @property
+    def trailers(self) -> Headers | None: ...
 
     @property
     def raw_content(self) -> bytes | None: ...
@@ -106,6 +119,9 @@ class HeaderFields:
         for name, value in fields:
             self._values.setdefault(name.lower(), []).append(value)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
     def __contains__(self, name: object, /) -> bool:
         return isinstance(name, str) and name.lower() in self._values
 
@@ -124,6 +140,8 @@ class HeaderFields:
 
 class PlainMessage:
     """A message of which nothing else is known; its body may be filled in when it has arrived."""
+
+    trailers: Headers | None = None
 
     def __init__(
         self, raw_content: bytes | None = None, headers: HeaderFields | None = None
@@ -213,12 +231,40 @@ def digest_account(request: Request) -> bytes:
 
 
 def is_signed(request: Request) -> bool:
-    """Whether the request has a signature or digest of its body."""
-    if _any_begins(request, _SIGNATURES):
+    """Whether the request may have a signature or digest of its body, by what it is called."""
+    if has_digest(request):
+        return True
+    credentials = (
+        value
+        for name in request.headers
+        if _AUTHORIZATION.fullmatch(name)
+        for value in request.headers.get_all(name)
+    )
+    if any(map(_may_sign, credentials)):
         return True
     query = request.path.partition("?")[2]
-    fields = parse_qsl(query, keep_blank_values=True)
-    return any(name.lower() == _SIGNED_QUERY for name, _ in fields)
+    return any(_COVERS_BODY.match(name) for name, _ in parse_qsl(query, keep_blank_values=True))
+
+
+def has_digest(message: Message) -> bool:
+    """Whether a field may have a digest of the body: in the header, or in a trailer.
+
+    A trailer may be declared in the header, and come later, or come undeclared.
+    """
+    headers, trailers = message.headers, message.trailers
+    declared = (name for value in headers.get_all("trailer") for name in value.split(","))
+    names = (*headers, *declared, *(trailers or ()))
+    return any(_COVERS_BODY.match(name.strip()) for name in names)
+
+
+def _may_sign(credential: str) -> bool:
+    """Whether a credential may be more than a secret: it has parameters, or its scheme says so."""
+    scheme, _, rest = credential.strip().partition(" ")
+    if scheme.lower() in _SECRETS:
+        return False
+    if not rest:
+        return _SIGNED_WORD.match(scheme) is not None
+    return bool(_COVERS_BODY.match(scheme)) or not _TOKEN.fullmatch(rest.strip())
 
 
 def is_event_stream(response: Message) -> bool:

@@ -84,6 +84,7 @@ class CallRequest(NamedTuple):
     headers: Headers
     method: str = "POST"
     raw_content: bytes | None = None
+    trailers: Headers | None = None
 
 
 class Call(NamedTuple):

@@ -127,6 +127,11 @@ class ReadRequest:
         return HeaderFields((_decode(name), _decode(value)) for name, value in fields)
 
     @property
+    def trailers(self) -> http.Headers | None:
+        """The fields behind its body, as HTTP/2 may have them."""
+        return self._request.trailers
+
+    @property
     def raw_content(self) -> bytes | None:
         """Its body as on the wire; None if it was not kept."""
         return self._request.raw_content

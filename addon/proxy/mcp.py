@@ -31,7 +31,14 @@ from addon.engine import Engine, ResponseCopy
 from addon.proxy.flows import is_replayed
 from addon.proxy.health import is_for_proxy
 from addon.proxy.routes import OwnPorts
-from addon.request import find_wire_format, is_event_stream, is_opened, one_line, path_of
+from addon.request import (
+    find_wire_format,
+    has_digest,
+    is_event_stream,
+    is_opened,
+    one_line,
+    path_of,
+)
 from masking.errors import WireError
 from masking.mcp import (
     UNKNOWN,
@@ -59,9 +66,6 @@ are cut in the event loop, where so many take a fifth of a second at most."""
 
 _MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")
 """Headers that only MCP clients send (modelcontextprotocol.io, Streamable HTTP)."""
-
-_SIGNATURES = ("content-md5", "digest", "content-digest", "repr-digest", "signature")
-"""Headers by which a server signs the body."""
 
 
 class Mcp:
@@ -280,7 +284,7 @@ def find_obstacle(response: http.Response, delivery: Delivery) -> str | None:
     uncompressed one would change the request.
     """
     headers = response.headers
-    if any(name in headers for name in _SIGNATURES):
+    if has_digest(response):
         return "signed"
     if delivery == "stream" and headers.get("content-encoding", "identity").lower() != "identity":
         return "compressed event stream"

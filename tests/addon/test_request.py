@@ -4,6 +4,7 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test import tutils
 
+from addon.proxy.flows import ReadRequest
 from addon.request import (
     client_of,
     find_wire_format,
@@ -95,25 +96,103 @@ def test_a_subscription_is_known_by_its_credential_or_its_host(
     assert is_subscription(asked) is expected
 
 
+SIGNED = [
+    pytest.param(header, id=f"{next(iter(header))}: {next(iter(header.values()))[:20]}")
+    for header in (
+        {"authorization": "AWS4-HMAC-SHA256 Credential=x, SignedHeaders=host, Signature=y"},
+        {"authorization": "aws4-ecdsa-p256-sha256 Credential=x"},
+        {"authorization": "AWS AKIDEXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg="},
+        {"authorization": 'Signature version="1",headers="date host x-content-sha256",keyId="x"'},
+        {"authorization": "TC3-HMAC-SHA256 Credential=x/2026-11-27/hunyuan/tc3_request"},
+        {"authorization": "SDK-HMAC-SHA256 Access=x, SignedHeaders=host, Signature=y"},
+        {"authorization": "ACS3-HMAC-SHA256 Credential=x,SignedHeaders=host,Signature=y"},
+        {"authorization": "HMAC-SHA256 SignedHeaders=host;x-ms-content-sha256&Signature=y"},
+        {"authorization": "HMAC-SHA256 y"},
+        {"authorization": "SharedKey account:y="},
+        {"authorization": "bce-auth-v1/ak/2026-11-27T00:00:00Z/1800/host/y"},
+        {"authorization": 'hmac username="x", algorithm="hmac-sha256", signature="y"'},
+        {"authorization": 'Hawk id="x", hash="y", mac="z"'},
+        {"authorization": 'OAuth oauth_body_hash="x"'},
+        {"authorization": 'Digest username="x", qop=auth-int, response="y"'},
+        {"x-authorization": "EG1-HMAC-SHA256 client_token=x;signature=y"},
+        {"Content-MD5": "x"},
+        {"Digest": "x"},
+        {"Content-Digest": "x"},
+        {"Repr-Digest": "x"},
+        {"Signature": "x"},
+        {"Signature-Input": "x"},
+        {"x-content-sha256": "x"},
+        {"x-ms-content-sha256": "x"},
+        {"x-amz-content-sha256": "UNSIGNED-PAYLOAD"},
+        {"x-amz-checksum-crc32": "x"},
+        {"x-amz-checksum-sha256": "x"},
+        {"x-goog-hash": "crc32c=x"},
+        {"X-Hub-Signature-256": "x"},
+        {"x-bodysha1": "x"},
+        {"x-sign": "x"},
+        {"trailer": "Expires, x-amz-checksum-crc32"},
+    )
+]
+
+
+@pytest.mark.parametrize("headers", SIGNED)
+def test_what_may_sign_a_body_is_known_by_what_it_is_called(headers: dict[str, str]) -> None:
+    asked = request("api.example/v1/chat/completions")
+    assert not is_signed(asked)
+    asked.headers.update(headers)
+    assert is_signed(asked)
+
+
 @pytest.mark.parametrize(
-    ("headers", "query", "expected"),
+    "headers",
     [
-        ({}, "", False),
-        ({"authorization": "Bearer AWS4-"}, "", False),
-        ({"authorization": "aws4-hmac-sha256 Credential=x"}, "", True),
-        ({"Content-MD5": "x"}, "", True),
-        ({"Content-Digest": "x"}, "", True),
-        ({}, "?x-amz-signature=x", True),
-        ({}, "?signature=x", False),
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": "Bearer AWS4-"},
+        {"authorization": "Bearer id:secret, with=all"},
+        {"authorization": "Basic eDp5"},
+        {"authorization": "sk-proj-x_y"},
+        {"authorization": "ak/with/four/slashes+in/it=="},
+        {"authorization": "Key 5f0c:9a1b"},
+        {"authorization": "Token token=x"},
+        {"authorization": "Negotiate YII="},
+        {"proxy-authorization": 'Digest username="x", response="y"'},
+        {"want-content-digest": "sha-256=1"},
+        {"accept-signature": "x"},
+        {"trailer": "Expires"},
+        {"x-signal": "x"},
+        {"x-design-hashed": "x"},
+        {"x-stainless-package-version": "1", "anthropic-beta": "x", "x-api-key": "sha256"},
     ],
 )
-def test_a_signature_is_known(headers: dict[str, str], query: str, expected: bool) -> None:
-    request = tutils.treq(method=b"POST", path=b"/v1/chat/completions")
-    request.headers.update(headers)
-    request.path += query
-    assert is_signed(request) is expected
-    assert find_wire_format(request)
-    assert path_of(request) == "/v1/chat/completions"
+def test_what_is_no_signature_of_a_body(headers: dict[str, str]) -> None:
+    assert not is_signed(request(**headers))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?x-amz-signature=x", True),
+        ("?X-Goog-Signature=", True),
+        ("?signature=x", True),
+        ("?api-version=2026&key=signature", False),
+    ],
+)
+def test_a_signature_in_the_query_is_known(query: str, expected: bool) -> None:
+    asked = request(f"api.example/v1/chat/completions{query}")
+    assert is_signed(asked) is expected
+    assert find_wire_format(asked)
+    assert path_of(asked) == "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("x-amz-checksum-crc32", True), ("grpc-status", False)]
+)
+def test_a_trailer_may_have_a_digest_though_none_was_declared(name: str, expected: bool) -> None:
+    asked = request()
+    asked.trailers = http.Headers(((name.encode(), b"x"),))
+    assert is_signed(asked) is expected
+    assert is_signed(ReadRequest(asked)) is expected
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from envoy.config.core.v3.base_pb2 import HeaderMap, HeaderValue
 from envoy.service.ext_proc.v3.external_processor_pb2 import (
     HttpBody,
     HttpHeaders,
+    HttpTrailers,
     ProcessingRequest,
     ProcessingResponse,
 )
@@ -189,6 +190,15 @@ def test_a_message_without_a_part_ends_the_exchange_and_nothing_is_logged(
 def test_our_own_end_is_recorded(play: Play) -> None:
     play.play(asked(), sent(BODY), before=play.processor.stop)
     assert ["proxy ended"] == [record.error for record in play.records]
+
+
+def test_a_body_with_trailers_behind_it_goes_on_as_it_came(play: Play) -> None:
+    """They come once an answer to the body was given, and may have its digest."""
+    body = ProcessingRequest(request_body=HttpBody(body=BODY, end_of_stream=False))
+    trailers = ProcessingRequest(request_trailers=HttpTrailers())
+    said = play.play(asked(), body, trailers, answered(), told(b"{}"))
+    assert not said[1].request_body.response.HasField("body_mutation")
+    assert "trailers follow the body, and may sign it" == play.records[0].passed_through
 
 
 def test_a_body_that_says_that_it_is_too_long_is_not_asked_for(play: Play) -> None:

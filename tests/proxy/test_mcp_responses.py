@@ -218,7 +218,15 @@ def test_how_a_response_would_be_masked(
         ),
         *(
             ("whole", {name: "x"}, "signed")
-            for name in ("content_md5", "Digest", "content_digest", "repr_digest", "signature")
+            for name in (
+                "content_md5",
+                "Digest",
+                "content_digest",
+                "repr_digest",
+                "signature",
+                "x_amz_checksum_crc32",
+                "x-goog-hash",
+            )
         ),
         ("stream", {"digest": "x"}, "signed"),
         ("whole", {"content_length": "64000000"}, None),

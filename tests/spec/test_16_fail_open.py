@@ -195,6 +195,7 @@ def test_what_is_not_to_be_masked_is_the_clients_bit_for_bit_headers_included(
     "headers",
     [
         {"authorization": "AWS4-HMAC-SHA256 Credential=a, SignedHeaders=host, Signature=b"},
+        {"x-amz-checksum-crc32": "sOO8/Q=="},
         {"content-md5": "Q2hlY2sgSW50ZWdyaXR5IQ=="},
         {"digest": "SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE="},
         {"content-digest": "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:"},

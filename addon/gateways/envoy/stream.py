@@ -46,6 +46,7 @@ MAX_BODY_BYTES = 128_000_000
 configuration has to let it buffer as much."""
 
 _TOO_LONG = f"larger than {MAX_BODY_BYTES:,} bytes"
+_HAS_TRAILERS = "trailers follow the body, and may sign it"
 
 
 class Processor:
@@ -137,6 +138,10 @@ class Stream:
                 yield ASK_FOR_HEADERS
             else:
                 yield ASK_FOR_BODY
+        elif exchange.rewritten is None and part.kind == "request_body" and not part.is_last:
+            # Envoy has the whole body, so trailers follow. It waits for an answer to this first.
+            exchange.pass_through(EnvoyCarrier(request), _HAS_TRAILERS)
+            yield GO_ON[part.kind]
         elif exchange.rewritten is None and part.kind in ("request_headers", "request_body"):
             async for response in self._mask(exchange, request, part):
                 yield response
