@@ -60,7 +60,7 @@ from masking.wire import Match, read_told
 logger = logging.getLogger("observation_masking")
 
 _MAX_COPIED_BYTES = 16_000_000
-"""A longer answer is not kept for its usage; it goes on all the same."""
+"""Of a longer answer, no more is kept for its usage and its calls; it goes on all the same."""
 
 _SMALL_BYTES = 100_000
 """A smaller request is kept until its answer has come, and measured then."""
@@ -204,6 +204,7 @@ class Exchange:
         self._lost: LostResults | None = None
         self._awaited: AwaitedAnswer | None = None
         self._events: list[bytes] = []
+        self._events_room = _MAX_COPIED_BYTES
         self._is_finished = False
 
     @property
@@ -267,9 +268,14 @@ class Exchange:
         self._bound = bound._replace(is_try=False)
 
     def note_event(self, event: bytes) -> None:
-        """Take note of a message of the answer that is no part of its body, as on a WebSocket."""
-        if self._awaited is not None and _ITEM.search(event):
+        """Take note of a message of the answer that is no part of its body, as on a WebSocket.
+
+        What there is no room for is not kept. The result of a call in it then stays whole.
+        """
+        is_kept = self._awaited is not None and len(event) <= self._events_room
+        if is_kept and _ITEM.search(event):
             self._events.append(event)
+            self._events_room -= len(event)
 
     def may_stream(self, answer: Message) -> bool:
         """Whether an answer may be a stream: of events, or an array, or lines of JSON.

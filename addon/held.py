@@ -7,7 +7,6 @@ passed here. A restart forgets all of this; what is not known stays whole.
 
 import threading
 from collections.abc import Mapping
-from itertools import islice
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -18,8 +17,19 @@ from masking.window import CallKey
 from masking.wire import HeldHistory, Told
 
 _MOST_ANSWERS = 4_000
+_MOST_CHARS = 128_000_000
+"""What is kept of all answers together. A patch has thousands, and a call can have millions."""
+
+_LEAST_WEIGHT = _MOST_CHARS // _MOST_ANSWERS
+"""An answer counts for so many characters at least, so there are never more than the most."""
+
 _MOST_CALLS = 256
-"""How many calls of a conversation are kept: of the latest answers, which await their results."""
+_MOST_CALL_CHARS = 256_000
+"""How many calls of a conversation are kept: of the latest answers, which await their results. A
+call that does not fit is forgotten, and its result stays whole."""
+
+_MOST_BEGINNING_CHARS = 4_000_000
+"""A longer beginning without a user's message is not kept, and so neither is its conversation."""
 
 
 class Continued(NamedTuple):
@@ -55,8 +65,8 @@ class AwaitedAnswer(NamedTuple):
 class HeldHistories:
     """The latest answers that a request may continue; threads may share it."""
 
-    def __init__(self, max_answers: int = _MOST_ANSWERS) -> None:
-        self._known: LRUCache[tuple[bytes, str], Continued] = LRUCache(max_answers)
+    def __init__(self) -> None:
+        self._known: LRUCache[tuple[bytes, str], Continued] = LRUCache(_MOST_CHARS, _weigh)
         self._lock = threading.Lock()
 
     def find(self, place: bytes, history: HeldHistory) -> Continued | None:
@@ -70,10 +80,32 @@ class HeldHistories:
     def keep(self, awaited: AwaitedAnswer, told: Told) -> None:
         """Keep what an answer tells for the request that continues it."""
         place, history, continued = awaited
-        calls = {**continued.calls, **told.calls}
-        late = islice(calls.items(), max(0, len(calls) - _MOST_CALLS), None)
-        continued = continued._replace(calls=dict(late))
+        if sum(map(_weigh_element, continued.beginning)) > _MOST_BEGINNING_CHARS:
+            return
+        latest, room = {}, _MOST_CALL_CHARS
+        for call_id, call in reversed({**continued.calls, **told.calls}.items()):
+            weight = _weigh_call(call)
+            if weight <= room and len(latest) < _MOST_CALLS:
+                latest[call_id] = call
+                room -= weight
+        continued = continued._replace(calls=dict(reversed(latest.items())))
         with self._lock:
             for name in (told.answer_id, history.name):
                 if name is not None:
                     self._known[place, name] = continued
+
+
+def _weigh(continued: Continued) -> int:
+    beginning = sum(map(_weigh_element, continued.beginning))
+    return _LEAST_WEIGHT + beginning + sum(map(_weigh_call, continued.calls.values()))
+
+
+def _weigh_element(element: Element) -> int:
+    return sum(map(len, element.all_texts)) + sum(map(_weigh_call, element.calls))
+
+
+def _weigh_call(call: Call) -> int:
+    """Return about how many characters a call takes; its arguments may be a decoded object."""
+    arguments = call.arguments
+    size = len(arguments if isinstance(arguments, str) else repr(arguments))
+    return size + len(call.tool or "") + len(call.call_id or "")

@@ -13,6 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from mitmproxy.net.check import is_valid_host
+
 from addon.network import Address, bracket, is_this_machine
 
 _TO = "/to/"
@@ -105,6 +107,9 @@ def read_behind(path: str) -> Server | None:
     if found:
         with suppress(ValueError):  # what stands in brackets is no address
             host = found["name"] or str(ipaddress.IPv6Address(found["ipv6"]))
+    # mitmproxy never answers a request to what is no host, and asks this of no path.
+    if host and not is_valid_host(host.encode()):
+        host = None
     port = found and int(found["port"] or _PORTS[found["scheme"].lower()])
     if not found or not host or not port or port > _MOST_PORTS:
         raise ValueError("expected /to/SCHEME/HOST[:PORT]/PATH, as /to/https/llm.example.com/v1")

@@ -98,6 +98,18 @@ def is_for_proxy(request: "Request") -> bool:
     return request.host.lower().rstrip(".") == NAME
 
 
+def _is_for_page(flow: "HTTPFlow") -> bool:
+    """Whether a browser may have been led here by a page.
+
+    A name server of a hostile network can point `NAME` at this machine. A page from there would be
+    of one origin with us, and would name our port: who asks us as a proxy has no reason to. Of an
+    absolute URL mitmproxy has left nothing by now that would tell.
+    """
+    sockname = flow.client_conn.sockname
+    is_by_port = sockname is not None and flow.request.port == sockname[1]
+    return is_by_port or flow.request.headers.get("Sec-Fetch-Site", "none") != "none"
+
+
 class CountsUnopened(Protocol):
     @property
     def passed(self) -> Mapping[str, int]: ...
@@ -139,7 +151,9 @@ class HealthEndpoint:
             "x-content-type-options": "nosniff",
         }
         method, path = flow.request.method, flow.request.path.partition("?")[0]
-        if path == "/" and self.page_url is not None:
+        if _is_for_page(flow):
+            flow.response = Response.make(403, b'{"error": "not for pages"}', headers)
+        elif path == "/" and self.page_url is not None:
             flow.response = Response.make(307, b"", {**headers, "location": self.page_url})
         elif path != PATH:
             flow.response = Response.make(404, b'{"error": "not found"}', headers)

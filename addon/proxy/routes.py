@@ -72,8 +72,14 @@ class OwnPorts:
             self._loops.add(data.server)
 
     def http_connect(self, flow: http.HTTPFlow) -> None:
-        """Open a tunnel to our own port at once: it leads nowhere else."""
+        """Open a tunnel to our own port at once: it leads nowhere else.
+
+        Through such a tunnel no other one goes: hundreds, one within the other, are a loop, too.
+        """
         if self._refuse_loop(flow):
+            return
+        if _is_own(flow.server_conn.address):
+            self._answer(flow, HTTPStatus.BAD_REQUEST, _LOOP)
             return
         if _is_own((flow.request.host, flow.request.port)):
             version, now = flow.request.data.http_version, time.time()

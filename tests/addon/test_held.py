@@ -10,7 +10,10 @@ import pytest
 
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
+from addon.held import AwaitedAnswer, Continued, HeldHistories
 from addon.request import HeaderFields, PlainMessage, find_wire_format
+from masking.model import Call, Element
+from masking.wire import HeldHistory, Told
 from tests.addon.test_engine import end
 from tests.live.harness import ON, encoded
 from tests.support.arrivals import write_lines
@@ -197,3 +200,69 @@ def test_off_nothing_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     talk.send(USER)
     assert [result(1)] == talk.send(result(1))
     engine.close()
+
+
+# What is kept is bounded in bytes.
+
+
+def grown(arguments: str, beginning: str = "") -> AwaitedAnswer:
+    """Return a request whose conversation has a call with these arguments, and begins so."""
+    calls = {"before": Call("before", "bash", arguments)}
+    elements = (Element("developer", (beginning,)),) if beginning else ()
+    return AwaitedAnswer(b"place", HeldHistory(), Continued(calls=calls, beginning=elements))
+
+
+def told_of(name: str, **arguments: str) -> Told:
+    return Told(name, {key: Call(key, "bash", text) for key, text in arguments.items()})
+
+
+def test_a_call_that_is_too_long_is_forgotten_and_the_others_are_not() -> None:
+    histories = HeldHistories()
+    histories.keep(grown("ls"), told_of("a", first="make", long="x" * 1_000_000, last="cat"))
+    found = histories.find(b"place", HeldHistory("a"))
+    assert found is not None
+    assert ["before", "first", "last"] == [*found.calls]
+
+
+def test_of_many_calls_the_latest_are_kept() -> None:
+    histories = HeldHistories()
+    histories.keep(grown("x"), told_of("a", **{f"c{n}": "x" * 100_000 for n in range(5)}))
+    histories.keep(grown("x"), told_of("b", **{f"c{n}": "x" for n in range(300)}))
+    for name, expected in {"a": ["c3", "c4"], "b": [f"c{n}" for n in range(44, 300)]}.items():
+        found = histories.find(b"place", HeldHistory(name))
+        assert found is not None
+        assert expected == [each for each in found.calls if each != "before"]
+
+
+def test_a_conversation_that_begins_too_long_is_not_kept() -> None:
+    histories = HeldHistories()
+    histories.keep(grown("x", "y" * 5_000_000), told_of("a"))
+    histories.keep(grown("x", "y" * 1_000_000), told_of("b"))
+    assert histories.find(b"place", HeldHistory("a")) is None
+    assert histories.find(b"place", HeldHistory("b")) is not None
+
+
+def test_all_answers_together_have_a_bound() -> None:
+    """200 answers with 4 MB of calls each took 1.4 GB."""
+    histories = HeldHistories()
+    for number in range(1_000):
+        # Each text is one of its own, as it would be from the wire.
+        calls = {f"c{n}": f"{number} {n} ".ljust(2_400, "x") for n in range(100)}
+        histories.keep(grown("x"), told_of(f"{number}", **calls))
+    known = [n for n in range(1_000) if histories.find(b"place", HeldHistory(f"{n}")) is not None]
+    assert [*range(1_000 - len(known), 1_000)] == known
+    assert 400 < len(known) < 600
+
+
+@pytest.mark.parametrize(("messages", "is_known"), [(2, True), (20, False)])
+def test_messages_of_an_answer_have_a_bound(engine: Engine, messages: int, is_known: bool) -> None:
+    """A call that there was no room for is not known, so its result stays whole."""
+    talk = Talk(engine)
+    exchange, _ = talk.begin({"input": [USER]})
+    text: Item = {"type": "message", "content": "x" * 990_000}
+    for item in (*[text] * messages, {**call(1), "arguments": "x" * 200_000}):
+        exchange.note_event(encoded({"type": "response.output_item.done", "item": item}))
+    done = {"type": "response.completed", "response": {"id": "a", "output": []}}
+    exchange.finish(200, PlainMessage(encoded(done)))
+    talk.last = "a"
+    assert is_known is (MARKER in talk.send(result(1))[0]["output"])

@@ -157,6 +157,7 @@ def test_the_rest_of_a_path_is_untouched(path: str, expected: Server) -> None:
             "/to/http/[]",
         ),
         *("/to/https/a.test#b", "/to/https/a.test\\b"),
+        *("/to/https/api..openai.com/v1", "/to/http/.../x", f"/to/http/{'a' * 64}.test/x"),
     ],
 )
 def test_a_path_that_names_no_server_is_refused(path: str) -> None:

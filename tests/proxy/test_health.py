@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from mitmproxy import http
@@ -64,6 +65,7 @@ def test_a_port_that_nobody_listens_on_is_an_error() -> None:
 # The proxy's side.
 
 HEALTH = "http://obsmask.test/health"
+NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Counts:
@@ -80,10 +82,17 @@ def engine(tmp_path: Path) -> StandIn:
     return StandIn(config.settings, config)
 
 
-def ask(engine: StandIn, url: str, method: str = "GET", page: str | None = None) -> http.HTTPFlow:
+def ask(
+    engine: StandIn,
+    url: str,
+    method: str = "GET",
+    page: str | None = None,
+    headers: Mapping[str, str] = NONE,
+) -> http.HTTPFlow:
     endpoint = HealthEndpoint(engine.as_engine, Counts(), Counts())
     endpoint.page_url = page
-    flow = tflow.tflow(req=http.Request.make(method, url))
+    flow = tflow.tflow(req=http.Request.make(method, url, headers={**headers}))
+    flow.client_conn.sockname = ("127.0.0.1", 8080)
     asyncio.run(endpoint.request(flow))
     return flow
 
@@ -124,6 +133,27 @@ def test_only_who_is_shown_records_waits_for_them(
     assert status == response.status_code
     assert waits == bool(engine.recorder.settled)
     assert (status == 307) == ("http://127.0.0.1:1/" == response.headers.get("location"))
+
+
+@pytest.mark.parametrize(
+    ("url", "headers", "status"),
+    [
+        (HEALTH, {}, 200),
+        (HEALTH, {"Sec-Fetch-Site": "none"}, 200),
+        (HEALTH, {"Sec-Fetch-Site": "cross-site", "Origin": "http://evil"}, 403),
+        (HEALTH, {"Sec-Fetch-Site": "same-origin"}, 403),
+        ("http://obsmask.test:8443/health", {}, 200),
+        ("http://obsmask.test:8080/health", {}, 403),
+        ("http://obsmask.test:8080/", {}, 403),
+    ],
+)
+def test_no_page_is_told_how_it_is(
+    engine: StandIn, url: str, headers: Mapping[str, str], status: int
+) -> None:
+    response = ask(engine, url, headers=headers).response
+    assert response is not None
+    assert status == response.status_code
+    assert (status == 200) == (b"3f2a81c0" in (response.content or b""))
 
 
 def test_records_that_do_not_get_on_hold_no_answer_back_for_ever(

@@ -20,7 +20,11 @@ from addon.proxy.upstream import Upstream, read_upstream
 PATH = "/to/https/[2001:db8::1]:8443/v1?x=y"
 
 
-def lead(change: Callable[[http.HTTPFlow], None], mode: str = "regular") -> http.HTTPFlow:
+def lead(
+    change: Callable[[http.HTTPFlow], None],
+    mode: str = "regular",
+    hook: Callable[[OwnPorts, http.HTTPFlow], None] = OwnPorts.requestheaders,
+) -> http.HTTPFlow:
     """Return a request to a base URL of a proxy that listens, after the hook."""
 
     async def ask() -> http.HTTPFlow:
@@ -30,10 +34,11 @@ def lead(change: Callable[[http.HTTPFlow], None], mode: str = "regular") -> http
             assert await server.setup_servers()
             _, port = server.listen_addrs()[0][:2]
             flow = tflow.tflow(req=http.Request.make("GET", f"http://127.0.0.1:{port}{PATH}"))
+            flow.server_conn.address = None
             flow.client_conn.sockname = ("127.0.0.1", port)
             flow.client_conn.proxy_mode = ProxyMode.parse(mode)
             change(flow)
-            OwnPorts().requestheaders(flow)
+            hook(OwnPorts(), flow)
             await server.servers.update([])
             return flow
 
@@ -49,6 +54,21 @@ def test_a_request_becomes_one_to_the_server(name: str) -> None:
         *(request.scheme, request.host, request.port, request.path),
     )
     assert ("[2001:db8::1]:8443", "relative") == (request.host_header, request.first_line_format)
+
+
+@pytest.mark.parametrize(("is_through_one", "status"), [(False, 200), (True, 400)])
+def test_a_tunnel_to_our_own_port_is_opened_at_once_and_none_through_it(
+    is_through_one: bool, status: int
+) -> None:
+    """Hundreds, one within the other, would fill the log and the stack."""
+
+    def come(flow: http.HTTPFlow) -> None:
+        if is_through_one:
+            flow.server_conn.address = ("127.0.0.1", flow.request.port)
+
+    response = lead(come, hook=OwnPorts.http_connect).response
+    assert response is not None
+    assert status == response.status_code
 
 
 ELSEWHERE: dict[str, Callable[[http.HTTPFlow], None]] = {
