@@ -82,7 +82,8 @@ class HeldHistories:
         place, history, continued = awaited
         if sum(map(_weigh_element, continued.beginning)) > _MOST_BEGINNING_CHARS:
             return
-        latest, room = {}, _MOST_CALL_CHARS
+        latest: dict[str, Call] = {}
+        room = _MOST_CALL_CHARS
         for call_id, call in reversed({**continued.calls, **told.calls}.items()):
             weight = _weigh_call(call)
             if weight <= room and len(latest) < _MOST_CALLS:

@@ -32,6 +32,7 @@ from rich.progress import (
 from rich.text import Text
 
 from addon.commands.workers import Workers, open_workers, report
+from addon.replay.disk import find_passed_over, is_inside
 from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.logs import (
     FoundLogs,
@@ -54,6 +55,8 @@ _Result = TypeVar("_Result")
 
 _CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _FLOWS = (".flow", ".flow.xz", ".flows", ".mitm")
+_ANY = (*_CONVERSATIONS, *_FLOWS, ".jsonl.zst", ".db")
+_MOST_TOLD = 3
 
 
 class SessionFile(NamedTuple):
@@ -180,8 +183,10 @@ def list_files(paths: Iterable[Path]) -> list[SessionFile]:
 
 
 def _find_files(folder: Path) -> Iterator[Path]:
+    root = folder.resolve()
     for file in folder.iterdir():
-        if file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not _is_golden_file(file):
+        is_one = file.name.endswith((*_CONVERSATIONS, *_FLOWS)) and not _is_golden_file(file)
+        if is_one and is_inside(file, root):
             yield file
 
 
@@ -197,14 +202,14 @@ def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
     """Yield the sessions of files: conversations one at a time, recordings before they are read.
 
     A file of conversations that cannot be read is left out, unless it was named itself: then
-    ValueError is raised. Raises OSError.
+    OSError or ValueError is raised.
     """
     for path, size, is_named in files:
         if path.name.endswith(_CONVERSATIONS):
             try:
                 for conversation in read_conversations(path):
                     yield ConversationSource(conversation.size, conversation)
-            except ValueError as error:
+            except (OSError, ValueError) as error:
                 if is_named:
                     raise
                 yield UnreadSource(0, f"left out: {error}")
@@ -237,6 +242,7 @@ def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
 
     Raises OSError if a path is not there, and ValueError where agents keep no logs.
     """
+    _tell_passed_over(paths or [place for _, place in list_homes(Path.home(), os.environ)])
     if not paths:
         home = Path.home()
         found = find_logs_at_home(home, os.environ, choice.since)
@@ -256,6 +262,15 @@ def find_sessions(paths: Sequence[Path], choice: LogChoice) -> FoundSessions:
             new = tuple(x for x in each.logs if choice.since is None or x.changed >= choice.since)
             found.append(each._replace(logs=new))
     return FoundSessions(mark_copies(found), frozenset(paths), files)
+
+
+def _tell_passed_over(paths: Iterable[Path]) -> None:
+    """Say which files of folders are not read, whatever is in them."""
+    odd = {file: None for path in paths for file in find_passed_over(path, _ANY)}
+    for file in islice(odd, _MOST_TOLD):
+        _warn(f"left out: {file}: not a regular file in this folder")
+    if len(odd) > _MOST_TOLD:
+        _warn(f"left out: {len(odd) - _MOST_TOLD} more files of that kind")
 
 
 def _describe_homes(home: Path, since: datetime | None) -> str:

@@ -7,11 +7,12 @@ fifth of it.
 
 import json
 import lzma
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from mitmproxy import http
 from mitmproxy.exceptions import FlowReadException
@@ -25,6 +26,7 @@ from addon.proxy.marks import (
     was_changed,
 )
 from addon.proxy.websocket import asks_for_answer, find_end, find_socket_format
+from addon.replay.disk import MAX_BYTES, bound, open_regular
 from addon.replay.replay import RecordedRequest
 from addon.request import client_of, digest_account, find_wire_format, is_signed, path_of
 from masking.config import may_hold_credential
@@ -50,7 +52,7 @@ def read_flows(path: Path) -> Iterator[http.HTTPFlow]:
     Raises OSError if the file cannot be opened, and ValueError, with its name, if it ends in the
     middle of a flow or is not a recording of mitmproxy's at all.
     """
-    with _open(path, "rb") as file:
+    with _open(path) as file:
         try:
             for flow in FlowReader(file).stream():
                 if isinstance(flow, http.HTTPFlow):
@@ -62,7 +64,7 @@ def read_flows(path: Path) -> Iterator[http.HTTPFlow]:
 def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
     """Write a recording in the place of the file; return how many flows it holds."""
     count = 0
-    with _open(path, "wb") as file:
+    with cast(BinaryIO, (lzma.open if path.suffix == _XZ else open)(path, "wb")) as file:
         writer = FlowWriter(file)
         for flow in flows:
             writer.add(flow)
@@ -70,8 +72,13 @@ def write_flows(path: Path, flows: Iterable[http.HTTPFlow]) -> int:
     return count
 
 
-def _open(path: Path, mode: Literal["rb", "wb"]) -> BinaryIO:
-    return cast(BinaryIO, (lzma.open if path.suffix == _XZ else open)(path, mode))
+def _open(path: Path) -> BinaryIO:
+    file = open_regular(path)
+    if path.suffix != _XZ:
+        return file
+    # A recording has no lines.
+    size = os.fstat(file.fileno()).st_size
+    return bound(lzma.LZMAFile(file), path, size, longest_line=MAX_BYTES)
 
 
 class Exchange(NamedTuple):

@@ -8,17 +8,18 @@ place and never repeats content.
 import codecs
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import orjson
 
+from addon.replay.disk import bound, open_regular
 from addon.replay.replay import RecordedRequest
 from masking.conversation import find_answers
 from masking.model import ChatMessage
@@ -135,23 +136,25 @@ def read_conversations(path: Path) -> Iterator[RecordedConversation]:
     gzipped file is recognized by its first bytes. A file is read as JSON lines if its name says so,
     or if the first of several lines is JSON by itself.
 
-    Raises OSError if the file cannot be read, and ValueError, with file and line, for any other
-    content.
+    Raises OSError if the file cannot be read, or is too large, and ValueError, with file and line,
+    for any other content.
     """
-    with path.open("rb") as file:
-        lines = _unpack(path, file)
+    with open_regular(path) as file:
+        is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
+        size = os.fstat(file.fileno()).st_size if is_packed else None
+        unpacked = bound(gzip.GzipFile(fileobj=file) if is_packed else file, path, size)
+        tell = file.tell if is_packed else unpacked.tell
+        lines = _unpack(path, unpacked)
         head = _take_values(lines, 2)
         values = [line for line in head if line.strip()]
         if _are_lines(path, values):
-            yield from _read_lines(path, chain(head, lines), file.tell)
+            yield from _read_lines(path, chain(head, lines), tell)
         elif values:
-            yield from _read_document(path, b"".join(chain(head, lines)), file.tell())
+            yield from _read_document(path, b"".join(chain(head, lines)), tell())
 
 
-def _unpack(path: Path, file: BufferedReader) -> Iterator[bytes]:
+def _unpack(path: Path, lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines of a file, without byte-order marks."""
-    is_packed = file.peek(len(_GZIP)).startswith(_GZIP)
-    lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if is_packed else file
     try:
         for line in lines:
             yield line.removeprefix(codecs.BOM_UTF8)

@@ -208,7 +208,7 @@ def test_off_nothing_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def grown(arguments: str, beginning: str = "") -> AwaitedAnswer:
     """Return a request whose conversation has a call with these arguments, and begins so."""
     calls = {"before": Call("before", "bash", arguments)}
-    elements = (Element("developer", (beginning,)),) if beginning else ()
+    elements = (Element("system", (beginning,)),) if beginning else ()
     return AwaitedAnswer(b"place", HeldHistory(), Continued(calls=calls, beginning=elements))
 
 

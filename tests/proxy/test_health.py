@@ -91,7 +91,8 @@ def ask(
 ) -> http.HTTPFlow:
     endpoint = HealthEndpoint(engine.as_engine, Counts(), Counts())
     endpoint.page_url = page
-    flow = tflow.tflow(req=http.Request.make(method, url, headers={**headers}))
+    flow = tflow.tflow(req=http.Request.make(method, url))
+    flow.request.headers.update(headers)
     flow.client_conn.sockname = ("127.0.0.1", 8080)
     asyncio.run(endpoint.request(flow))
     return flow

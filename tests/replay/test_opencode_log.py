@@ -300,3 +300,19 @@ def test_it_looks_where_opencode_keeps_its_data(tmp_path: Path) -> None:
     assert (tmp_path / ".local/share/opencode",) == OPENCODE.homes(tmp_path, {})
     environment = {"XDG_DATA_HOME": "/data"}
     assert (Path("/data/opencode"),) == OPENCODE.homes(tmp_path, environment)
+
+
+def test_no_link_that_leads_out_of_the_storage_is_followed(tmp_path: Path) -> None:
+    made = MadeSession()
+    made.say("Mend it.")
+    made.answer("Done.", run("ls", "a.py"))
+    write_files(tmp_path / "given", made)
+    storage = tmp_path / "given" / "storage"
+    (part, *_) = sorted((storage / "part").rglob("prt_*.json"))
+    part.unlink()
+    part.symlink_to("/dev/zero")
+    (log,) = OPENCODE.find(tmp_path / "given")
+    assert 1 == sum(len([*each.requests()]) for each in OPENCODE.read(log))
+    (storage / "message").rename(tmp_path / "away")
+    (storage / "message").symlink_to(tmp_path / "away")
+    assert [] == [each for found in OPENCODE.read(log) for each in found.requests()]

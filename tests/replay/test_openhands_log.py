@@ -292,3 +292,18 @@ def test_a_state_that_is_broken_is_named(tmp_path: Path) -> None:
     (log,) = OPENHANDS.find(path)
     with pytest.raises(ValueError, match=r"base_state\.json:1: not a conversation"):
         list(OPENHANDS.read(log))
+
+
+def test_no_link_that_leads_out_of_a_conversation_is_followed(tmp_path: Path) -> None:
+    folder = write(tmp_path / "given" / "one", *TALK, agent=[usage("r1", 50)])
+    away = write(tmp_path / "away", *TALK, agent=[usage("r1", 50)])
+    events = sorted((folder / "events").iterdir())
+    events[-1].unlink()
+    events[-1].symlink_to("/dev/zero")
+    assert [folder] == [log.path for log in OPENHANDS.find(tmp_path / "given")]
+    (tmp_path / "given" / "two").mkdir()
+    (tmp_path / "given" / "two" / "events").symlink_to(away / "events")
+    (tmp_path / "given" / "two" / "base_state.json").write_text("{}")
+    (tmp_path / "given" / "three" / "events").mkdir(parents=True)
+    (tmp_path / "given" / "three" / "base_state.json").symlink_to(away / "base_state.json")
+    assert [folder] == [log.path for log in OPENHANDS.find(tmp_path / "given")]

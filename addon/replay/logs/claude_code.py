@@ -16,7 +16,6 @@ Not in the log: requests for titles and summaries, and what a hook or a quota ch
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from typing import NamedTuple
 
 import orjson
 
+from addon.replay.disk import find_files, open_bounded, read_bounded
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import MESSAGES, Usage, find_usage
 
@@ -230,16 +230,7 @@ def _find(path: Path) -> Iterator[LogFile]:
 
 
 def _list_files(path: Path) -> Iterator[_Found]:
-    if path.is_file():
-        names = [path]
-    else:
-        names = [
-            Path(folder) / name
-            for folder, _, files in os.walk(path)
-            for name in files
-            if name.endswith(_SUFFIX)
-        ]
-    for name in names:
+    for name in find_files(path, (_SUFFIX,)):
         try:
             about = name.stat()
         except OSError:
@@ -253,7 +244,7 @@ def _is_log(path: Path) -> bool:
     qwen-code's sub-agents log lines with the same keys, and `parts` in their messages.
     """
     try:
-        with path.open("rb") as file:
+        with open_bounded(path) as file:
             left = _SIGN_BYTES
             while left > 0 and (line := file.readline(left)):
                 has_signs = line.startswith(b"{") and all(sign in line for sign in _SIGNS)
@@ -273,7 +264,7 @@ def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
     The original is in the file whose session asked for it, if that is said.
     """
     try:
-        with log.path.open("rb") as file:
+        with open_bounded(log.path) as file:
             for line in file:
                 entry = _decode(line) if b'"assistant"' in line else None
                 if entry is not None and entry.get("type") == "assistant":
@@ -354,7 +345,7 @@ def _find_host(answer: _Answer) -> str | None:
 def _read_description(path: Path) -> str | None:
     """Return what a sub-agent was started for, which stands in a small file beside its log."""
     try:
-        about = _decode(path.with_suffix(".meta.json").read_bytes())
+        about = _decode(read_bounded(path.with_suffix(".meta.json")))
     except OSError:
         return None
     return _text((about or {}).get("description")) or None
@@ -363,7 +354,7 @@ def _read_description(path: Path) -> str | None:
 def _parse(path: Path, changed: datetime) -> _Log:
     """Read a file. Raises OSError if that fails; a line that is no JSON is skipped."""
     log = _Log()
-    with path.open("rb") as file:
+    with open_bounded(path) as file:
         lines = iter(file)
         for index, line in enumerate(lines):
             entry = _decode(line)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import orjson
 import zstandard
 
+from addon.replay.disk import bound, find_files, open_bounded, open_regular
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import RESPONSES, Usage
 
@@ -86,22 +87,13 @@ def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    found = [path] if path.is_file() else _walk(path)
+    found = find_files(path, _SUFFIXES)
     dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
     for status, each in dated:
         is_double = each.suffix == ".zst" and each.with_suffix("").exists()
         if not is_double and _SIGN.match(_read_head(each)):
             changed = datetime.fromtimestamp(status.st_mtime, UTC)
             yield LogFile(_AGENT, each, status.st_size, changed)
-
-
-def _walk(folder: Path) -> list[Path]:
-    return [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(_SUFFIXES)
-    ]
 
 
 def _read_head(path: Path) -> bytes:
@@ -113,11 +105,11 @@ def _read_head(path: Path) -> bytes:
 
 
 def _open(path: Path) -> io.BufferedIOBase:
-    file = path.open("rb")
     if path.suffix != ".zst":
-        return file
+        return open_bounded(path)
+    file = open_regular(path)
     reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
-    return io.BufferedReader(reader)
+    return bound(reader, path, os.fstat(file.fileno()).st_size)
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:

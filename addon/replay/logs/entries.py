@@ -7,6 +7,8 @@ from pathlib import Path
 
 import orjson
 
+from addon.replay.disk import open_regular
+
 Entry = Mapping[str, object]
 """A JSON object of a log."""
 
@@ -31,7 +33,7 @@ def decode(data: bytes | str) -> dict[str, object]:
 def read_head(path: Path, size: int = 4096) -> bytes:
     """Return the first bytes of a file; none if it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(size)
     except OSError:
         return b""

@@ -17,7 +17,6 @@ and times; neither is read.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import NamedTuple
 
 import orjson
 
+from addon.replay.disk import find_files, open_bounded, read_bounded
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import GEMINI, Usage
 
@@ -69,7 +69,7 @@ def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    found = [path] if path.is_file() else _walk(path)
+    found = find_files(path, (".json", ".jsonl"))
     dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
     for status, each in dated:
         # A chat that is taken up again is copied into a file of the newer kind.
@@ -79,18 +79,9 @@ def _find(path: Path) -> Iterator[LogFile]:
             yield LogFile(_AGENT, each, status.st_size, changed)
 
 
-def _walk(folder: Path) -> list[Path]:
-    return [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith((".json", ".jsonl"))
-    ]
-
-
 def _read_head(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_bounded(path) as file:
             return file.read(_SIGN_BYTES)
     except OSError:
         return b""
@@ -117,7 +108,7 @@ def _find_project(path: Path) -> str | None:
     if chats is None:
         return None
     try:
-        root = (chats.parent / ".project_root").read_text(encoding="utf-8", errors="replace")
+        root = read_bounded(chats.parent / ".project_root").decode(errors="replace")
     except OSError:
         root = "" if _HASH.fullmatch(chats.parent.name) else chats.parent.name
     return root.strip().replace("\\", "/").rstrip("/").rpartition("/")[2] or None
@@ -128,7 +119,7 @@ def _load(path: Path) -> _Chat:
     about: dict[str, object] = {}
     steps: list[_Object] = []
     unread: set[str] = set()
-    with path.open("rb") as file:
+    with open_bounded(path) as file:
         first = file.readline()
         try:
             document = _decode(first)

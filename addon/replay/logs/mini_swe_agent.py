@@ -9,13 +9,13 @@ src/minisweagent/models of github.com/SWE-agent/mini-swe-agent.
 A trajectory without usage is left to be read as a conversation of a file.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from addon.replay.disk import find_files, read_bounded
 from addon.replay.logs.entries import (
     Entry,
     decode,
@@ -56,7 +56,7 @@ def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    found = [path] if path.is_file() else _walk(path)
+    found = find_files(path, (".json",))
     dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
     for status, each in dated:
         if _HEAD.match(read_head(each, 64)) and _has_usage(each):
@@ -64,18 +64,9 @@ def _find(path: Path) -> Iterator[LogFile]:
             yield LogFile(_AGENT, each, status.st_size, changed)
 
 
-def _walk(folder: Path) -> list[Path]:
-    return [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(".json")
-    ]
-
-
 def _has_usage(path: Path) -> bool:
     try:
-        data = path.read_bytes()  # the format stands at the end
+        data = read_bounded(path)  # the format stands at the end
     except OSError:
         return False
     return bool(_FORMAT.search(data) and _USAGE.search(data))
@@ -83,7 +74,7 @@ def _has_usage(path: Path) -> bool:
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     try:
-        document = decode(log.path.read_bytes())
+        document = decode(read_bounded(log.path))
     except ValueError as error:
         raise ValueError(f"{log.path}:1: not a trajectory of mini-swe-agent: {error}") from None
     messages = take_objects(document.get("messages"))

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
@@ -113,13 +114,14 @@ def _find(path: Path) -> Iterator[LogFile]:
 
 
 def _walk(folder: Path) -> Iterator[LogFile]:
+    root = folder.resolve()
     for parent, folders, names in os.walk(folder):
         if {"session", "message", "part"} <= {*folders}:
             folders[:] = ["session"]
         elif {"info", "message", "part"} <= {*folders}:  # versions of 2025
             folders[:] = ["info"]
         for name in names:
-            if name.endswith((".db", ".json")):
+            if name.endswith((".db", ".json")) and is_inside(Path(parent, name), root):
                 yield from _find_in_file(Path(parent, name))
 
 
@@ -135,7 +137,7 @@ def _find_in_file(path: Path) -> Iterator[LogFile]:
     elif path.name.startswith("ses_") and path.suffix == ".json":
         messages = _find_messages(path)
         try:
-            about, number = decode(path.read_bytes()), sum(1 for _ in messages.iterdir())
+            about, number = decode(read_bounded(path)), sum(1 for _ in messages.iterdir())
         except (OSError, ValueError):
             return
         updated = read_time(take_object(about.get("time")).get("updated"))
@@ -319,7 +321,7 @@ def _load(log: LogFile) -> _Session:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
     else:
         try:
-            about = decode(log.path.read_bytes())
+            about = decode(read_bounded(log.path))
         except ValueError as error:
             raise ValueError(f"{log.path}:1: not a session of opencode: {error}") from None
         if "messages" in about:
@@ -395,19 +397,29 @@ def _load_files(path: Path, read: _Read) -> tuple[_Infos, _Parts]:
     folder = _find_messages(path)
     infos = [
         info
-        for each in sorted(folder.glob("*.json"))
-        if (info := read(each.read_bytes(), id=each.stem)) is not None
+        for each in _list_files(folder, folder.parents[1])
+        if (info := read(read_bounded(each), id=each.stem)) is not None
     ]
     parts = {}
     for info in infos:
         places = folder.parents[1] / "part", folder.parents[1] / "part" / path.stem
         files = sorted(
-            each for place in places for each in (place / str(info["id"])).glob("*.json")
+            each
+            for place in places
+            for each in _list_files(place / str(info["id"]), folder.parents[1])
         )
         parts[str(info["id"])] = [
-            part for each in files if (part := read(each.read_bytes())) is not None
+            part for each in files if (part := read(read_bounded(each))) is not None
         ]
     return infos, parts
+
+
+def _list_files(folder: Path, storage: Path) -> list[Path]:
+    """Return what is in a folder of the storage, without what lies elsewhere."""
+    root = storage.resolve()
+    if not folder.resolve().is_relative_to(root):
+        return []
+    return sorted(each for each in folder.glob("*.json") if is_inside(each, root))
 
 
 # The conversations of a session

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
@@ -80,10 +81,13 @@ def _find_folders(path: Path) -> Iterator[Path]:
         if path.name == _STATE and (path.parent / _EVENTS).is_dir():
             yield path.parent
         return
+    root = path.resolve()
     for parent, folders, names in os.walk(path):
         if _STATE in names and _EVENTS in folders:
             folders.clear()
-            yield Path(parent)
+            leads_away = Path(parent, _EVENTS).is_symlink()
+            if not leads_away and is_inside(Path(parent, _STATE), root):
+                yield Path(parent)
 
 
 def _describe(folder: Path) -> LogFile:
@@ -93,7 +97,8 @@ def _describe(folder: Path) -> LogFile:
 
 
 def _list_events(folder: Path) -> list[Path]:
-    return sorted((folder / _EVENTS).glob("event-*.json"))
+    root, events = folder.resolve(), (folder / _EVENTS).glob("event-*.json")
+    return sorted(event for event in events if is_inside(event, root))
 
 
 @dataclass(slots=True)
@@ -124,7 +129,7 @@ def _read_metrics(state: Entry) -> _Metrics:
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     try:
-        state = decode((log.path / _STATE).read_bytes())
+        state = decode(read_bounded(log.path / _STATE))
     except ValueError as error:
         raise ValueError(f"{log.path / _STATE}:1: not a conversation: {error}") from None
     events, unread = _load(log.path)
@@ -154,7 +159,7 @@ def _load(folder: Path) -> tuple[list[Entry], set[str]]:
     unread: set[str] = set()
     for path in _list_events(folder):
         try:
-            event = decode(path.read_bytes())
+            event = decode(read_bounded(path))
         except ValueError:
             event = {}
         names = [event.get(key) for key in _NAMES]

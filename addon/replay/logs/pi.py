@@ -6,13 +6,13 @@ on. The format is told in docs/session-format.md in @mariozechner/pi-coding-agen
 providers/ in @mariozechner/pi-ai. pi logs no request for a summary.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from addon.replay.disk import find_files, open_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
@@ -87,27 +87,18 @@ def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    found = [path] if path.is_file() else _walk(path)
+    found = find_files(path, (".jsonl",))
     for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
         if _SIGN.match(read_head(each)):
             changed = datetime.fromtimestamp(status.st_mtime, UTC)
             yield LogFile(_AGENT, each, status.st_size, changed)
 
 
-def _walk(folder: Path) -> list[Path]:
-    return [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(".jsonl")
-    ]
-
-
 def _load(path: Path) -> tuple[list[Entry], set[str]]:
     """Return the entries of a log, and what of it is broken. Raises OSError."""
     entries: list[Entry] = []
     unread = set[str]()
-    with path.open("rb") as file:
+    with open_bounded(path) as file:
         for line in file:
             try:
                 entries.append(decode(line))

@@ -7,13 +7,13 @@ is in packages/core/src/services/chatRecordingService.ts in github.com/QwenLM/qw
 request for a summary, and not the reminders that it puts before what the user said.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from addon.replay.disk import find_files, open_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
@@ -45,7 +45,7 @@ def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _find(path: Path) -> Iterator[LogFile]:
-    found = [path] if path.is_file() else _walk(path)
+    found = find_files(path, (".jsonl",))
     for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
         head = read_head(each)
         if all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS):
@@ -53,21 +53,12 @@ def _find(path: Path) -> Iterator[LogFile]:
             yield LogFile(_AGENT, each, status.st_size, changed)
 
 
-def _walk(folder: Path) -> list[Path]:
-    return [
-        Path(parent, name)
-        for parent, _, names in os.walk(folder)
-        for name in names
-        if name.endswith(".jsonl")
-    ]
-
-
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     """Yield the conversation of a log, and those of its sub-agents."""
     by_agent: dict[str, list[Entry]] = {}
     unread = set[str]()
     title, project = "", None
-    with log.path.open("rb") as file:
+    with open_bounded(log.path) as file:
         for line in file:
             try:
                 record = decode(line)
@@ -98,7 +89,7 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
 
 def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
     """Yield the answers of a session; one that was branched off begins with another's records."""
-    with suppress(OSError), log.path.open("rb") as file:
+    with suppress(OSError), open_bounded(log.path) as file:
         for line in file:
             try:
                 record = decode(line) if b'"assistant"' in line else {}
