@@ -420,7 +420,8 @@ class ReductionTable(ReductionOptions):
     preserve_recent_raw_turns: StrictInt = Field(
         default=4,
         description="This many of the last messages stay as they are, along with whatever is "
-        "paired with them. System messages always do.",
+        "paired with them. System messages always do, and so do results that the model hasn't "
+        "read.",
     )
     summary_max_chars: StrictInt = Field(
         default=1_400,
