@@ -216,6 +216,8 @@ VARIATIONS = (
     Variation("price steps", "return max((step.factor for", "return 1.0 or max((step.factor for"),
     Variation("the shortest prefix", "sent - saving < prices.shortest_prefix", "False"),
     Variation("a small least prompt", "_SMALL_LEAST = 1_024", "_SMALL_LEAST = 8"),
+    Variation("what is new may lift over a step", "_MOST_NEW = 150_000", "_MOST_NEW = -1"),
+    Variation("a cache knows the ends of some requests", "_LATEST_ENDS = 80", "_LATEST_ENDS = 1"),
     Variation("part of the promise is left to errors", "_CERTAIN = 0.95", "_CERTAIN = 1.0"),
 )
 
