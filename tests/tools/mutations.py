@@ -442,7 +442,7 @@ MUTATIONS = (
     Mutation(
         "an MCP answer that is signed",
         "addon/proxy/mcp.py",
-        '    if any(name in headers for name in _SIGNATURES):\n        return "signed"\n',
+        '    if has_digest(response):\n        return "signed"\n',
         "",
         "tests/proxy/test_mcp_responses.py",
     ),

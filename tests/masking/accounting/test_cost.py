@@ -150,10 +150,10 @@ def amounts(bill: Bill) -> tuple[float, float]:
         ),
         pytest.param(
             Usage(prompt=6_000, cached=9_000),
-            (10_000, 10_000),
-            (6_000, 6_000),
-            "reported",
-            id="more than the prompt has",
+            (10_000, 9_000),
+            (6_000, 5_000),
+            "simulated",
+            id="more than the prompt has is not known",
         ),
         pytest.param(
             Usage(cached=2_500),
@@ -212,7 +212,7 @@ CLAUDE_HOUR = find_pricing(PriceSettings(), "api.anthropic.com", "claude-opus-5"
             id="asked for an hour, and written for five minutes",
         ),
         pytest.param(
-            CLAUDE, Usage(prompt=100, cached=60, written=30, written_long=99), 76, id="a slip"
+            CLAUDE, Usage(prompt=100, cached=60, written=30, written_long=99), 53.5, id="a slip"
         ),
         pytest.param(
             CLAUDE, Usage(prompt=100, cached=60, written=0, written_long=0), 46, id="nothing"
@@ -608,6 +608,24 @@ def count(provider: PromptCache, body: Mapping[str, Any]) -> Usage:
 def cost(usage: Usage, pricing: Pricing) -> float:
     prompt, cached = usage.prompt or 0, usage.cached or 0
     return cached * pricing.read + (prompt - cached) * pricing.write
+
+
+def test_what_the_provider_says_that_it_took_out_is_what_it_saved() -> None:
+    (*_, recorded) = grow(work(6)).requests()
+    policy = PricedPolicy(True, 2, placeholder_template="[{tool_name}]")
+    changed = rewrite_request(read_request(recorded.body), Strategies(schema1=policy))
+    sent = Sent(
+        seed=b"",
+        prompt=read_prompt(changed, COUNTER),
+        masked=changed.masked,
+        usage=Usage(prompt=6_000),
+        when=NOON,
+        is_masked=True,
+        removed=1_234,
+    )
+    found = Ledger().enter(sent, UNPRICED).cost
+    assert (7_234, 6_000) == (found.before.prompt, found.after.prompt)
+    assert NO_MARGIN == found.margin
 
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
