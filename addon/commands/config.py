@@ -238,12 +238,12 @@ def unset_values(config: str, names: tuple[str, ...]) -> None:
 
 
 def _read_unset(name: str) -> "Edit":
-    """Return the edit that takes a setting out of a file. Raises ConfigError for a name of none."""
+    """Return the edit that takes a setting out of a file. Raises ValueError for a name of none."""
     name = name.removeprefix(f"{ROOT}.")
     if name not in shipped_values():
         (close,) = get_close_matches(name, shipped_values(), 1) or ("",)
-        hint = f", did you mean {close}?" if close else ""
-        raise ConfigError(f"no such setting{hint}", printable(name))
+        hint = f": did you mean {close}?" if close else ""
+        raise ValueError(f"{printable(name)} is no setting{hint}")
     return Edit(tuple(name.split(".")), None, "unset")
 
 
@@ -264,12 +264,19 @@ def _edit(config: str, edits: Sequence["Edit"]) -> None:
     known = {value.name: value.value for value in old}
     changed = [value for value in new if value.value != known.get(value.name, value.shipped)]
     if after == before:
-        print(f"Nothing to change: {printable(str(path))} already says so.")
+        is_unset = all(edit.verb == "unset" for edit in edits)
+        says = "sets none of that" if is_unset else "already says so"
+        print(f"Nothing to change: {printable(str(path))} {says}.")
         return
     replace_file(path, after)
     print(f"Written: {printable(str(path))}")
     for name, value, was_shipped, _ in changed:
         print(f"{name} = {render_toml(value)}  (was: {render_toml(known.get(name, was_shipped))})")
+    # A default that is set now is the user's own from now on, before any rule that is shipped.
+    names = {".".join(edit.keys) for edit in edits} - {value.name for value in changed}
+    for name, value, _, source in new:
+        if name in names and source == "file":
+            print(f"{name} = {render_toml(value)}  (the default as well)")
     if {value.name for value in changed} & AT_THE_NEXT_START:
         print("A running proxy uses this after its next start.")
     _print_way_back(old, [".".join(edit.keys) for edit in edits], advise(path))

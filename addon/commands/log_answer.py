@@ -19,7 +19,7 @@ from addon.accounts import find_learned
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.places import state_folder
-from addon.records.words import Currency, render_dollars, render_error
+from addon.records.words import BOUND, SHORTENS, Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
@@ -165,7 +165,14 @@ def print_answer(
     money = answer.total
     is_none_saved = money.saved < 0 or answer.find_best_agent() is None
     if money.requests and money.is_saving_known and is_none_saved:
-        print_text(console, "Masking pays in long sessions: in short ones there is little to hide.")
+        if answer.bound:
+            sessions = pluralize(answer.bound, "session")
+            because = f"In {sessions}, {BOUND['refuses'].because}"
+            print_text(console, f"{because}, so older results stay; {SHORTENS}.")
+        else:
+            print_text(
+                console, "Masking pays in long sessions: in short ones there is little to hide."
+            )
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         program = _PROGRAMS.get(agent, agent)
         console.print("Next: ", end="", highlight=False)
@@ -263,13 +270,14 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
     hidden = answer.hidden
     if hidden.tool_results:
         rereads = hidden.chosen_rereads
-        calls = max(1, rereads.calls)
         part = hidden.masked_tool_results / hidden.tool_results
-        yield (
-            f"On an average request masking would have hidden {part:.0%} of the tool results. Of "
-            f"{pluralize(rereads.calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
-            f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
-        )
+        line = f"On an average request masking would have hidden {part:.0%} of the tool results."
+        if calls := rereads.calls:
+            line += (
+                f" Of {pluralize(calls, 'call')} after that, {rereads.either / calls:.1%} repeat "
+                f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
+            )
+        yield line
     if (arrival := answer.summarize_arrival()) is not None:
         currency = Currency(is_dollars=answer.total.is_priced)
         yield describe_arrival(arrival, hidden.chosen_rereads.calls, currency.render)

@@ -316,7 +316,8 @@ def read_since(text: str) -> datetime:
         since = _read_start(text.strip().lower(), now)
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"expected hours, days, weeks or a date, as 12h, 7d, 4w or {now:%Y-%m-%d}: {text}"
+            "expected hours, days, weeks, months, years, or a date, as 12h, 7d, 4w, 3m, 1y, or "
+            f"{now:%Y-%m-%d}: {text}"
         ) from None
     if since > now:
         raise click.BadParameter(f"that is in the future: {text}")

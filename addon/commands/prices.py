@@ -1,6 +1,7 @@
 """`obsmask prices`: the prices of a host and a model, and a newer list of them."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,9 +17,13 @@ from addon.proxy.base_urls import read_host
 from addon.records.advice import read_uncached, render_uncached
 from addon.stored_prices import remove_stored, store_prices
 from masking.config import Settings
+from masking.errors import printable
 from masking.patterns import check_host, normalize_host
 from masking.prices import OwnPrice, Pricing, find_pricing, open_list
 from masking.wire import CACHE_MARK
+
+_LIKE_A_HOST = re.compile(r"localhost|.*[:*].*|[\d.]+|.*\.[^\W\d_-]+\.?", re.IGNORECASE)
+"""What has a port, or ends as an address or the name of a domain does."""
 
 _WHEN_IN_USE = "A running proxy uses it after a restart."
 
@@ -78,8 +83,14 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
         print(*render_list(settings, uncached, config.advice), sep="\n")
         return
     at: str | None = read_host(host) or host if "://" in host else host
-    if model is None and _is_model(settings, host):
-        at, model = None, host
+    if model is None and at == host:
+        if _is_model(settings, host):
+            at, model = None, host
+        elif not _LIKE_A_HOST.fullmatch(host):
+            raise ValueError(
+                f"no model in the price list is called {printable(host)}; for a host with a name "
+                "like that, name the model, too"
+            )
     print(*render_host(settings, at, model, uncached, config.advice), sep="\n")
 
 

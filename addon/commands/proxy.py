@@ -19,7 +19,7 @@ from addon.commands.options import (
     read_proxy_arguments,
     whole_number,
 )
-from addon.proxy.authorities import upstream_bundle
+from addon.proxy.authorities import own_authority, upstream_bundle
 from addon.proxy.server import HOST, Announcement, serve
 
 _ELSEWHERE = ("--listen", "--mode", "-m", "-p")
@@ -55,6 +55,8 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
             print(f"obsmask: {error.filename}: {error.strerror}. {place}", file=sys.stderr)
             return Path(folder)
 
+        if not any("confdir=" in option for option in options):
+            own_authority()  # mitmproxy would leave half of one on a full disk
         bundle = upstream_bundle(find_spare=find_spare)
         serve(["--listen-port", str(port), *chosen, *options], bundle, Announcement())
 

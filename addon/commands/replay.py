@@ -347,7 +347,7 @@ class _Facts:
         self._models: dict[str | None, ConversationSums] = {}
         self._began: datetime | None = None
         self._turns = 0
-        self._is_unnamed = False
+        self._is_bound = self._is_unnamed = False
 
     def add(self, compared: ComparedRequest) -> None:
         chosen = compared.chosen
@@ -356,7 +356,9 @@ class _Facts:
         self._models[chosen.model].add(compared)
         self._began = self._began or chosen.when
         self._turns = max(self._turns, chosen.sizes.tool_turns)
-        self._is_unnamed |= "bound" in chosen.reasons and is_binding_assumed(chosen.model)
+        is_bound = "bound" in chosen.reasons
+        self._is_bound |= is_bound
+        self._is_unnamed |= is_bound and is_binding_assumed(chosen.model)
 
     def add_up(self) -> Totals:
         return sum((each.totals for each in self._models.values()), start=Totals())
@@ -376,6 +378,7 @@ class _Facts:
             models={model: each.totals for model, each in self._models.items()},
             cost_only=None if log is None else log.cost_only or unnamed,
             is_counted=log is None or log.difference is not None,
+            is_bound=self._is_bound,
             difference=None if log is None else log.difference,
             accounts=accounts,
             unread=frozenset() if about is None else about.unread,

@@ -53,6 +53,7 @@ from addon.records.tally import Tally
 from addon.records.words import (
     PASSED,
     WhyUnmasked,
+    count_requests,
     explain_passed,
     render_outgrown,
     render_tally,
@@ -582,7 +583,7 @@ def _render_parts(
     tally: Tally, health: Health, remedies: Remedies, ended: Ended, deaths: int, log: Path | None
 ) -> Iterator[str]:
     if health.lost_records:
-        yield f"{health.summary}, of which {health.lost_records} could not be recorded"
+        yield f"{health.summary}; {count_requests(health.lost_records)} could not be recorded"
     elif tally.count:
         yield render_tally(tally, _explain_unmasked(tally, health, remedies))
     else:
@@ -608,7 +609,7 @@ def _render_parts(
         times = "once" if deaths == 1 else f"{deaths} times"
         hint = f", and {log} says why" if log else ""
         yield f"the proxy ended {times} by itself{hint}"
-    if tally.count and ended.is_kept:
+    if tally.count and ended.is_kept and not health.lost_records:
         yield "obsmask page shows each request"
 
 

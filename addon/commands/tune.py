@@ -136,7 +136,7 @@ def _explain_nothing(work: SessionWork) -> str:
     return (
         f"{nothing}: of {pluralize(reasons.total(), 'session')}, {', '.join(known)}, which tells "
         "nothing of other settings. obsmask run --observe -- AGENT sends a session whole, to be "
-        "tried afterwards; --since 1y reads older ones"
+        "tried afterwards; without a path, --since 1y reads older ones"
     )
 
 

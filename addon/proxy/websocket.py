@@ -258,7 +258,7 @@ def explain_passed(
     if why == "bound":
         return (
             f"{told}. They would not be over HTTP either, because {model or 'the model'} would "
-            f"lose its reasoning, without a word. {SHORTENS_TOO}"
+            f"silently lose its reasoning. {SHORTENS_TOO}"
             f"{advice.change({'arrival.enabled': True})}. To mask old results, too, but "
             f"{LOSES_REASONING}: {advice.change({'schema1.bound_reasoning': 'drop'})}"
         )

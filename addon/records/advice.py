@@ -100,7 +100,7 @@ def _explain_bound(record: RequestRecord) -> str:
             "masked that reasoning follows"
         )
     return (
-        f"{record.host}: {record.model or 'the model'} loses its reasoning, without a word, if an "
+        f"{record.host}: {record.model or 'the model'} loses its reasoning, silently, if an "
         "older tool result is masked: none is masked that reasoning follows"
     )
 

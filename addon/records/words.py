@@ -551,8 +551,8 @@ def render_outgrown(tally: Tally) -> str:
     count = len(tally.outgrown)
     fit = "conversation no longer fits its" if count == 1 else "conversations no longer fit their"
     return (
-        f"{count:,} {fit} model without masking: switch it off only after the agent has made a "
-        "summary (/compact)"
+        f"{count:,} {fit} model without masking: switch masking off only after the agent has made "
+        "a summary (/compact)"
     )
 
 
@@ -703,8 +703,8 @@ def _why_not_masked(tally: Tally) -> WhyUnmasked:
         return WhyUnmasked("no request held a tool result")
     if tally.kept["held"]:
         return WhyUnmasked("moving the boundary does not pay yet")
-    # Those in the window are no reason if others are older.
-    older = [(count, why) for why, count in tally.kept.items() if why != "in_window"]
+    # Those in the window are no reason if others are older; nor is masking that was off for some.
+    older = [(count, why) for why, count in tally.kept.items() if why not in ("in_window", "off")]
     if not older:
         short = "a short session" if len(tally.conversations) < 2 else "short sessions"
         return WhyUnmasked(f"no tool result is older than the window: {short}")

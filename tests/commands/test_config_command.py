@@ -467,8 +467,13 @@ def test_what_was_set_can_be_unset(capsys: Screen) -> None:
     assert [] == [each for each in list_values(after) if each.source == "file"]
     assert tomllib.loads(before.decode()) == tomllib.loads(after.decode())
     assert before.count(b"\n#bound_reasoning = ") == after.count(b"\n#bound_reasoning = ")
-    already = [f"Nothing to change: {user_config()} already says so."]
+    already = [f"Nothing to change: {user_config()} sets none of that."]
     assert already == run(capsys, "unset", "mode")
+    assert [
+        f"Written: {user_config()}",
+        "schema1.window_turns = 8  (the default as well)",
+        "To undo: obsmask config unset schema1.window_turns",
+    ] == run(capsys, "set", "schema1.window_turns=8")
 
 
 def test_what_a_change_says_undoes_it(capsys: Screen, file: Path) -> None:
@@ -514,9 +519,12 @@ def test_a_setting_is_unset_in_files_of_many_layouts(capsys: Screen, file: Path,
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("schema1.bound_reasonin", "no such setting, did you mean schema1.bound_reasoning? in "),
-        ("schema1", "no such setting"),
-        ("mode=on", "no such setting"),
+        (
+            "schema1.bound_reasonin",
+            "schema1.bound_reasonin is no setting: did you mean schema1.bound_reasoning?",
+        ),
+        ("schema1", "schema1 is no setting"),
+        ("mode=on", "mode=on is no setting"),
     ],
 )
 def test_what_is_no_setting_cannot_be_unset(capsys: Screen, name: str, problem: str) -> None:

@@ -73,6 +73,16 @@ def test_it_shows_prices_of_ones_own(capsys: pytest.CaptureFixture[str], tmp_pat
     ]
 
 
+@pytest.mark.parametrize("name", ["gpt-6.2-sol", "GPT-4x", "nosuch", "sonnet"])
+def test_what_is_neither_a_model_nor_like_a_host_is_a_mistake(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert 1 == main(["prices", name])
+    told = f"obsmask: no model in the price list is called {name}; for a host with a name like that"
+    assert told in capsys.readouterr().err
+    assert 0 == main(["prices", name, "gpt-4o"])
+
+
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4.1", "claude-opus-4-5", "openai/gpt-4o"])
 def test_a_model_alone_has_the_prices_of_its_maker(
     model: str, capsys: pytest.CaptureFixture[str]

@@ -122,7 +122,10 @@ def test_days_are_understood(text: str, home: Path, capsys: pytest.CaptureFixtur
 
 def test_another_day_is_a_mistake(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "--since", "last week"]) == 2
-    assert "expected hours, days, weeks or a date, as 12h, 7d, 4w or" in capsys.readouterr().err
+    assert (
+        "expected hours, days, weeks, months, years, or a date, as 12h, 7d, 4w, 3m, 1y, or"
+        in capsys.readouterr().err
+    )
 
 
 def test_one_project_can_be_chosen(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +176,7 @@ def test_a_log_that_does_not_add_up_counts_for_its_cost(
     assert capsys.readouterr().err.endswith(
         "obsmask: no request to try settings on: of 1 session, 1 shortened on the way, as behind "
         "obsmask, which tells nothing of other settings. obsmask run --observe -- AGENT sends a "
-        "session whole, to be tried afterwards; --since 1y reads older ones\n"
+        "session whole, to be tried afterwards; without a path, --since 1y reads older ones\n"
     )
 
 

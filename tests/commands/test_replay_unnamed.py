@@ -66,6 +66,11 @@ def test_the_model_that_is_named_decides_what_is_bound(
     assert ({}, 1) == (free["logs"]["cost_only"], free["logs"]["uncounted_sessions"])
     bound = replay(capsys, named, "--model", "gpt-5.6")
     assert (0, {}) == (bound["logs"]["dollars_saved"], bound["logs"]["cost_only"])
+    assert main(["replay", "--processes", "1", str(named), "--model", "gpt-5.6"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "In 1 session, the model binds its reasoning to all that precedes it" in out
+    assert "obsmask run --shorten" in out
+    assert "Masking pays" not in out
 
 
 def test_the_model_that_is_named_decides_for_a_recorded_conversation(

@@ -151,7 +151,7 @@ def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_maske
         ({"unserved": 4}, "; 4 requests passed in a format that is not masked; "),
         (
             {"lost_records": 1, "summary": "2 requests; input cost $1"},
-            "2 requests; input cost $1, of which 1 could not be recorded; ",
+            "2 requests; input cost $1; 1 request could not be recorded",
         ),
     ],
     ids=["no trust", "another format", "a full disk"],
@@ -170,8 +170,14 @@ def test_it_says_that_the_proxy_ended(deaths: int, times: str) -> None:
     ("count", "expected"),
     [
         (0, ""),
-        (1, "; 1 conversation no longer fits its model without masking: switch it off only after "),
-        (2, "; 2 conversations no longer fit their model without masking: switch it off only "),
+        (
+            1,
+            "; 1 conversation no longer fits its model without masking: switch masking off only ",
+        ),
+        (
+            2,
+            "; 2 conversations no longer fit their model without masking: switch masking off only ",
+        ),
     ],
 )
 def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expected: str) -> None:

@@ -257,8 +257,8 @@ def test_the_page_tells_what_the_requests_came_to(
             [REQUEST | {"conversation_id": each, "fits_unmasked": False} for each in "aab"],
             "Model's window",
             [
-                "2 conversations no longer fit their model without masking: switch it off only "
-                "after the agent has made a summary (/compact)",
+                "2 conversations no longer fit their model without masking: switch masking off "
+                "only after the agent has made a summary (/compact)",
                 "m at h",
                 "m at h",
             ],
@@ -533,7 +533,7 @@ def test_what_is_older_is_left_out(
 )
 def test_what_is_no_time_is_refused(capsys: pytest.CaptureFixture[str], since: str) -> None:
     assert 2 == main(["status", f"--since={since}"])
-    assert f"as 12h, 7d, 4w or {date.today()}: {since}" in capsys.readouterr().err
+    assert f"as 12h, 7d, 4w, 3m, 1y, or {date.today()}: {since}" in capsys.readouterr().err
 
 
 def test_the_future_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,7 +191,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         {"binding": "drops", "kept": {"bound": 1}},
         1,
         [
-            "h: the model loses its reasoning, without a word, if an older tool result is"
+            "h: the model loses its reasoning, silently, if an older tool result is"
             f" masked: none is masked that reasoning follows. {SHORTENS} To mask older results,"
             f" too, but the model then loses its earlier reasoning: {DROPS_IT}",
         ],
@@ -280,7 +280,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "boundary is held where it is. It reports no cached tokens at all: if it "
             "caches nothing, let the window slide there: obsmask config add "
             "hosts.uncached=h",
-            "h: m loses its reasoning, without a word, if an older tool result is masked:"
+            "h: m loses its reasoning, silently, if an older tool result is masked:"
             f" none is masked that reasoning follows. {SHORTENS} To mask older results, too, but "
             f"the model then loses its earlier reasoning: {DROPS_IT}",
             "h: conversation 3 no longer fits the 9,000 tokens of m without masking: "

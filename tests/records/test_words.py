@@ -750,6 +750,16 @@ DROPS = (
             id="masking is switched off meanwhile",
         ),
         pytest.param(
+            [
+                WHOLE | {"kept": {"in_window": 2}},
+                *[{"masking": "off", "tool_results": 2, "kept": {"off": 2}}] * 2,
+            ],
+            "masking was off for 2 of 3 requests, and for the others no tool result is older than "
+            "the window: a short session",
+            None,
+            id="masking is switched off in a short session",
+        ),
+        pytest.param(
             [{"masking": "observed"}], "masking is only observed", None, id="all is observed"
         ),
         pytest.param(
@@ -897,7 +907,7 @@ MEASURED: dict[str, object] = {
             ],
             "2 requests: 2 with masking on (0 failed); 1 results masked; 1 request for a "
             "summary left whole; 1 conversation no longer fits its model without masking: switch "
-            "it off only after the agent has made a summary (/compact)",
+            "masking off only after the agent has made a summary (/compact)",
             id="a summary, and a conversation that needs masking",
         ),
         pytest.param(

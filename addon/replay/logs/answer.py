@@ -24,6 +24,7 @@ class LoggedSession(NamedTuple):
     cost_only: why nothing is said of the saving; the totals then have it all the same.
     difference: by how much what was rebuilt differs from what was reported, as a part of that.
     is_counted: whether a provider counted any of its requests; else all amounts are estimates.
+    is_bound: whether a result stayed because reasoning is bound to it.
     accounts: the totals under each kind of account, where what may be masked depends on that.
     unread: kinds of entries that were not understood.
     """
@@ -38,6 +39,7 @@ class LoggedSession(NamedTuple):
     cost_only: CostOnly | None = None
     difference: float | None = None
     is_counted: bool = True
+    is_bound: bool = False
     accounts: Mapping[Account, Totals] = {}
     unread: frozenset[str] = frozenset()
 
@@ -171,6 +173,7 @@ class LogAnswer:
     accounts: what would have been saved by each kind of account, of the sessions in which that
         matters.
     uncounted: how many sessions no provider counted.
+    bound: in how many sessions a result stayed because reasoning is bound to it.
     unread: in how many sessions entries of a kind were not understood.
     borrowed: requests whose prices in dollars are somebody else's, by whose they are.
     standard: requests that are priced as if they were standard ones, by their tier of service.
@@ -184,6 +187,7 @@ class LogAnswer:
     accounts: dict[Account, Group] = field(default_factory=dict)
     hidden: Totals = field(default_factory=Totals)
     uncounted: int = 0
+    bound: int = 0
     unread: Counter[str] = field(default_factory=Counter)
     borrowed: Counter[str] = field(default_factory=Counter)
     standard: Counter[str] = field(default_factory=Counter)
@@ -208,6 +212,7 @@ class LogAnswer:
                 self.hidden += totals
         self.sessions += 1
         self.uncounted += not session.is_counted
+        self.bound += session.is_bound
         self.total += whole
         length = sum(session.turns > each for each in LENGTHS)
         self.by_length.setdefault(length, Group()).add(whole)
