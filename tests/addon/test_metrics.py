@@ -156,6 +156,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "net_unpriced": 0,
         "total_unpriced": 0,
         "price_borrowed_from": "OpenAI",
+        "service_tier": None,
+        "price_is_standard": None,
         "answer_dollars": 7e-05,
         "predicted_cached_tokens": 0,
         "cached_tokens_basis": "simulated",

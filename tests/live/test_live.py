@@ -157,7 +157,7 @@ def raw_answer(client: httpx.Client, url: str) -> tuple[int, list[tuple[bytes, b
         "/v1/chat/completions",
         "/api/v1/chat/completions",
         "/chat/completions",
-        "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21&sig=k3y",
+        "/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21&code=k3y",
     ],
 )
 def test_a_chat_request_is_known_by_the_end_of_its_path(on: Live, target: str) -> None:

@@ -244,7 +244,7 @@ class Served:
 
 def bundles_of(variables: dict[str, str]) -> tuple[Path, Path]:
     """Return what `run` gives in this environment to clients, and to the proxy."""
-    script = "from addon.proxy.authorities import make_bundles; print(*make_bundles(), sep='\\n')"
+    script = "from addon.proxy.authorities import *; print(user_bundle()); print(upstream_bundle())"
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     to_clients, to_proxy = done.stdout.splitlines()
