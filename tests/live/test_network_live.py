@@ -592,6 +592,7 @@ def test_a_proxy_ends_when_the_process_that_started_it_is_killed(
         [sys.executable, "-c", START_AND_WAIT, told_to_serve((), bundle), *SERVE],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         cwd=tmp_path,
         env=variables,
     ) as parent:
