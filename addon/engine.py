@@ -22,19 +22,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from time import perf_counter
 
+from addon.attempts import Outcome
 from addon.config import Change, ConfigFile, ConfigWatch, render_change
 from addon.content import read_answer
-from addon.held import AwaitedAnswer
-from addon.masker import (
-    AskedClearing,
-    BoundChange,
-    Carrier,
-    LostResults,
-    Masker,
-    Outcome,
-    SecondRequest,
-    pass_through,
-)
+from addon.masker import Carrier, Masked, Masker, Substitute, pass_through
 from addon.places import state_folder
 from addon.records.recorder import Measuring, Recorder
 from addon.records.sessions import RunFile, Running
@@ -51,8 +42,9 @@ from addon.request import (
     path_of,
     session_of,
 )
-from addon.stages import Answered, Interruption, Received, Resent, Rewritten, Run
+from addon.stages import Answered, Interruption, Received, Rewritten, Run
 from addon.threads import LoopLog, Pool
+from masking.accounting import Entry
 from masking.config import Settings
 from masking.rewrite import Rewrite
 from masking.wire import Match, read_told
@@ -68,8 +60,6 @@ _SMALL_BYTES = 100_000
 _NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 """Statuses below 500 that say nothing of what was asked."""
 
-
-_DROPPED = "thinking_dropped"
 
 _ITEM = re.compile(rb'"type"\s*:\s*"response\.output_item\.done"')
 
@@ -87,7 +77,7 @@ class Engine:
         self.log = LoopLog()
         self.pool = Pool()
         self.masker = Masker(state_folder, self.pool)
-        self.recorder = Recorder(self.masker.ledgers, self.log)
+        self.recorder = Recorder(self.log)
         self._reports_changes = reports_changes
         self._watch: ConfigWatch | None = None
         self._run_file: RunFile | None = None
@@ -167,8 +157,8 @@ class Engine:
         if self._watch:
             self._watch.close()
         self.pool.close()
+        self.recorder.close()  # what late answers teach comes from there
         self.masker.close()
-        self.recorder.close()
         if self._run_file is not None:
             self._run_file.close()
             self._run_file = None
@@ -194,15 +184,11 @@ class Exchange:
         self._engine = engine
         self._started = perf_counter()
         self._rewritten: Rewritten | None = None
+        self._masked: Masked | None = None
+        self._is_settled = False
         self._unmeasured: tuple[Rewrite, bytes] | None = None
         self._measuring: Measuring | None = None
         self._history: Exchange | None = None
-        self._second: SecondRequest | None = None
-        self._fallback: Outcome | None = None
-        self._bound: BoundChange | None = None
-        self._asked: AskedClearing | None = None
-        self._lost: LostResults | None = None
-        self._awaited: AwaitedAnswer | None = None
         self._events: list[bytes] = []
         self._events_room = _MAX_COPIED_BYTES
         self._is_finished = False
@@ -220,15 +206,20 @@ class Exchange:
     async def mask(self, carrier: Carrier) -> None:
         """Mask the request, or leave it alone, and have it measured. Raises no Exception."""
         self._rewritten = pass_through(carrier, self.received)
-        outcome = await self._mask(carrier)
-        if outcome is None or self._is_finished:  # the latter as the process ends
+        try:
+            masked = await self._engine.masker.mask(carrier, self.received)
+        except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
+            logger.warning(f"a request was not masked ({type(error).__name__})")
+            self.pass_through(carrier, f"internal error ({type(error).__name__})")
+            return
+        if self._is_finished:  # its client has left meanwhile, or the process ends
+            if masked.attempt is not None:
+                masked.attempt.settle("failed", masked.rewritten)
             return
         hook_us = int((perf_counter() - self._started) * 1_000_000)
-        self._rewritten = replace(outcome.rewritten, hook_us=hook_us)
-        self._second = outcome.second
-        self._bound, self._fallback = outcome.bound, outcome.fallback
-        self._asked, self._lost, self._awaited = outcome.asked, outcome.lost, outcome.awaited
-        self._measure(outcome.rewrite, outcome.original)
+        self._masked, self._rewritten = masked, replace(masked.rewritten, hook_us=hook_us)
+        if masked.attempt is not None:
+            self._measure(masked.attempt.rewrite)
         if self.received.replay and self._measuring:
             # Nobody waits for it. So a replay does not outrun its records, and none is left out.
             await asyncio.wrap_future(self._measuring)
@@ -247,32 +238,20 @@ class Exchange:
     def begin_answer(self, status: int) -> None:
         """Take note of the status of the answer, as soon as this begins.
 
-        It may tell whether the account takes a changed text before bound reasoning, and that a
-        request was taken that asks its provider to clear.
+        A refusal is not the end: something may go out in place of the request.
         """
-        is_taken = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
-        if self._asked is not None and is_taken:
-            self._engine.masker.keep_cleared(self._asked)
-        if self._second is not None and is_taken:
-            self._engine.masker.refusals.note_taken(self._second.conversation)
-        bound = self._bound
-        if bound is None or not bound.is_try or self._rewritten is None:
-            return
-        if is_taken:
-            self._engine.masker.settle(bound, "takes")
-            self._rewritten = replace(self._rewritten, account="takes")
+        if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+            self._settle("taken")
         elif status != HTTPStatus.BAD_REQUEST:
-            self._engine.masker.accounts.end_try(bound.account)
-        else:
-            return  # the second request tells
-        self._bound = bound._replace(is_try=False)
+            self._settle("failed")
 
     def note_event(self, event: bytes) -> None:
         """Take note of a message of the answer that is no part of its body, as on a WebSocket.
 
         What there is no room for is not kept. The result of a call in it then stays whole.
         """
-        is_kept = self._awaited is not None and len(event) <= self._events_room
+        is_awaited = self._masked is not None and self._masked.awaited is not None
+        is_kept = is_awaited and len(event) <= self._events_room
         if is_kept and _ITEM.search(event):
             self._events.append(event)
             self._events_room -= len(event)
@@ -285,108 +264,55 @@ class Exchange:
         priced = self._rewritten.priced if self._rewritten else None
         return priced is None or priced.stream or is_event_stream(answer)
 
-    # A second request, whose answer takes the place of a refusal.
+    # Another request, whose answer takes the place of a refusal.
 
     def may_resend(self, status: int, sent: bytes | None) -> bool:
-        """Whether an answer with this status may be replaced by the answer to a second request.
+        """Whether an answer with this status may be replaced by the answer to another request.
 
         sent: the body that the provider got. Nothing is sent again if somebody has changed that
             since: what others take out of it must not come back.
         """
-        second = self._second
+        substitute = self._masked and self._masked.substitute
         is_refusal = status == HTTPStatus.BAD_REQUEST
-        return second is not None and is_refusal and sent is second.refused
+        return substitute is not None and is_refusal and sent is substitute.refused
 
-    def begin_second(self) -> SecondRequest | None:
+    def begin_second(self) -> Substitute | None:
         """Return what to send in place of the refused request; None if nothing is to be tried.
 
         Whoever sends it calls `end_second`.
         """
-        refusals, second = self._engine.masker.refusals, self._second
-        is_bound = self._bound is not None
-        if second is None or is_bound or self._asked is not None or self._lost is not None:
-            return second
-        # A request beside the one that was tried first was masked before that was known.
-        known = second.conversation
-        return second if refusals.begin(known) or refusals.goes_unmasked(known) else None
+        masked = self._masked
+        if masked is None or masked.attempt is None or not masked.attempt.may_resend():
+            return None
+        return masked.substitute
 
-    async def end_second(self, status: int | None, carrier: Carrier) -> None:
+    def end_second(self, status: int | None, carrier: Carrier) -> None:
         """Take note of the second answer's status, None if none came.
 
         If the provider took the request, `carrier` has it as it was taken: so it is recorded.
-        Raises no Exception.
         """
-        if self._second is None or self._rewritten is None:
+        masked = self._masked
+        if masked is None or masked.substitute is None or self._rewritten is None:
             return
-        is_success = status is not None and HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
-        verdict: Resent | None = "accepted" if is_success else "refused"
+        first, self._masked = self._rewritten, masked._replace(substitute=None, awaited=None)
         if status is None or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _NO_VERDICT:
-            verdict = None  # it says nothing of the request
-        masker, bound, fallback = self._engine.masker, self._bound, self._fallback
-        conversation, self._second, self._bound = self._second.conversation, None, None
-        before = self._rewritten
-        asked, self._asked = self._asked, None
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            self._rewritten = replace(before, resent="refused")
-            if is_success and fallback is not None:
-                masker.keep_lost(lost)
-                rewritten = fallback.rewritten
-                self._rewritten = replace(rewritten, resent="accepted", hook_us=before.hook_us)
-                self._take_fallback(fallback, carrier)
-            return
-        if asked is not None:
-            # Only if the other one is taken, asking is what was refused.
-            self._rewritten = replace(before, resent="refused")
-            if is_success and fallback is not None:
-                masker.end_clearing(asked)
-                self._rewritten = replace(
-                    fallback.rewritten,
-                    resent="accepted",
-                    clearing="refused",
-                    hook_us=before.hook_us,
-                )
-                self._take_fallback(fallback, carrier)
-            return
-
-        if not is_success:
-            self._rewritten = replace(before, resent="refused")
-            if bound is None:
-                masker.refusals.settle(conversation, verdict)
-            elif bound.is_try:
-                masker.accounts.end_try(bound.account, waits=verdict == "refused")
-            elif verdict == "refused":
-                # The account may have come to refuse: texts that it took changed are before
-                # reasoning in both. The next move is a try, which is healed.
-                masker.accounts.learn(bound.account, None)
-                self._rewritten = replace(self._rewritten, account=None)
-            return
-
-        # It was refused for what had changed before reasoning, so the account refuses that. What
-        # was taken is known.
-        if bound is not None and fallback is not None:
-            masker.settle(bound, "refuses")
+            outcome: Outcome = "unclear"  # it says nothing of the request
+        else:
+            is_taken = HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+            outcome = "healed" if is_taken else "refused"
+        self._rewritten = replace(first, resent="refused")
+        if outcome == "healed":
             self._rewritten = replace(
-                fallback.rewritten,
+                masked.substitute.rewritten,
                 resent="accepted",
-                hook_us=before.hook_us,
-                tried=before.tried,
-                account="refuses",
+                hook_us=first.hook_us,
+                tried=first.tried,
             )
-            self._take_fallback(fallback, carrier)
-            return
-
-        masker.refusals.settle(conversation, verdict)
-        outcome = await self._mask(carrier)
-        if outcome is not None and not self._is_finished:
-            self._rewritten = replace(outcome.rewritten, resent="accepted", hook_us=before.hook_us)
-            self._measure(outcome.rewrite, outcome.original)
-
-    def _take_fallback(self, fallback: Outcome, carrier: Carrier) -> None:
-        """Have the record be of the request that was taken in place of the refused one."""
-        if fallback.rewrite is not None:
-            carrier.mark(fallback.rewrite.decisions)
-            self._measure(fallback.rewrite, fallback.original)
+        self._settle(outcome)
+        instead = masked.attempt and masked.attempt.instead
+        if outcome == "healed" and instead is not None:
+            carrier.mark(instead.decisions)
+            self._measure(instead)
 
     # Its end.
 
@@ -405,9 +331,9 @@ class Exchange:
         if self._is_finished or self._rewritten is None:
             return
         self._is_finished = True
-        engine, bound = self._engine, self._bound
-        if bound is not None and bound.is_try:
-            engine.masker.accounts.end_try(bound.account)
+        engine, masked = self._engine, self._masked
+        was_resent = self._rewritten.resent is not None
+        self._settle("failed")
         answered = Answered(
             rewritten=self._rewritten,
             status=status,
@@ -422,44 +348,39 @@ class Exchange:
             self._unmeasured = None
         measured_history = history._measuring if history else None
 
-        asked = self._asked
-        if self._awaited is not None and answered.was_taken and answer is not None:
+        awaited = masked and masked.awaited
+        if awaited is not None and answered.was_taken and answer is not None:
             # The next message may continue it at once, so this waits for no other thread.
             with suppress(ValueError):  # it is too large once decompressed
                 told = read_told([*self._events, read_answer(answer) or b""])
-                engine.masker.held.keep(self._awaited, told)
+                engine.masker.held.keep(awaited, told)
 
-        def learn(complete: Answered) -> None:
-            """Learn what the answer tells: whether anything was cleared, or dropped.
-
-            An account that takes a changed text drops no thinking because of it.
-            """
-            if asked is not None and complete.was_cleared is not None:
-                tokens = complete.rewritten.clearing_tokens
-                engine.masker.note_clearing(asked, tokens, is_cleared=complete.was_cleared)
-            if bound is not None and complete.transformations.get(_DROPPED):
-                engine.masker.accounts.learn(bound.account, "refuses")
+        def learn(complete: Answered) -> Entry | None:
+            """Learn what the answer tells, and enter the request in its ledger."""
+            if masked is not None and masked.attempt is not None and not was_resent:
+                masked.attempt.learn(complete)
+            return engine.masker.ledgers.enter(complete)
 
         recorder.finish(answered, self._measuring, measured_history, answer, learn)
 
-    async def _mask(self, carrier: Carrier) -> Outcome | None:
-        """Return what becomes of the carrier's request; None if that failed, which is noted."""
-        try:
-            return await self._engine.masker.mask(carrier, self.received)
-        except Exception as error:  # noqa: BLE001 - the client's bytes go on, whatever happened
-            logger.warning(f"a request was not masked ({type(error).__name__})")
-            self.pass_through(carrier, f"internal error ({type(error).__name__})")
-            return None
+    def _settle(self, outcome: Outcome) -> None:
+        """Note how the attempt has ended; only the first time counts."""
+        if self._is_settled or self._rewritten is None or self._masked is None:
+            return
+        self._is_settled = True
+        if self._masked.attempt is not None:
+            self._rewritten = self._masked.attempt.settle(outcome, self._rewritten)
 
-    def _measure(self, rewrite: Rewrite | None, original: bytes) -> None:
+    def _measure(self, rewrite: Rewrite) -> None:
         """Have the request measured: at once, or with its record if it is small.
 
         The latter spares the recorder's thread a turn, 0.2 of the 4 ms that the addon takes for a
         request of 45 kB (`tests.tools.benchmarks.request_cost`). What is redacted is logged at
         once.
         """
-        if rewrite is None or self._rewritten is None:
+        if rewrite.obstacle is not None or self._masked is None or self._rewritten is None:
             return
+        original = self._masked.original
         is_small = len(original) < _SMALL_BYTES and rewrite.redactions is None
         if is_small and not self.received.replay:
             self._unmeasured = rewrite, original

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from addon.accounts import Verdict
 from masking.accounting import Places, Prompt, Sizes
+from masking.arrival import LeftOut
 from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
 from masking.prices import Pricing
@@ -99,19 +100,6 @@ class Priced:
     pricing: Pricing
     prices: BoundaryPrices
     lifetime: float
-
-
-class LeftOut(NamedTuple):
-    """What is left out of long results in a request whose provider holds the history.
-
-    results, chars, tokens: of the results that are new in it; tokens are estimated.
-    before: the tokens that are left out of its history.
-    """
-
-    results: int
-    chars: int
-    tokens: int
-    before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from masking.errors import ConfigError
 from masking.history_summary import BEGIN, find_blocks
 from masking.model import Call, Replacement, ToolResult, parse_arguments
 from masking.patterns import check_globs, matches
+from masking.tokens import estimate_tokens
 from masking.window import CallKey, call_key, looks_like_error, recall_id
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
@@ -328,6 +329,46 @@ def shorten(conversation: Conversation, long_results: Sequence[LongResult]) -> A
         for each in long_results
     )
     return Arrived(conversation, arrived, done)
+
+
+class LeftOut(NamedTuple):
+    """What is left out of the long results of a request.
+
+    results, chars, tokens: how many were shortened, and by how much; tokens are estimated.
+    before: the tokens that are left out of its history, where the provider holds that.
+    """
+
+    results: int
+    chars: int
+    tokens: int
+    before: int = 0
+
+
+def measure_left_out(arrived: Arrived, before: int = 0) -> LeftOut:
+    """Return what is left out of a request, and how much of its history was before."""
+    cuts = [each for long in arrived.shortened for each in long.replacements]
+    return LeftOut(
+        results=len(arrived.shortened),
+        chars=sum(len(each.text) - len(each.placeholder) for each in cuts),
+        tokens=sum(each.saves(estimate_tokens) for each in cuts),
+        before=before,
+    )
+
+
+def find_lost(arrived: Arrived, policy: ArrivalPolicy) -> Arrived | None:
+    """Return a request as it would have been sent had all of it arrived here; None if as it is.
+
+    Only reasoning that is bound to its results tells what was really sent.
+    """
+    client = arrived.client
+    is_bound = client.binding in ("refuses", "may_refuse") and any(
+        element.is_bound for element in client.elements
+    )
+    if not (policy.enabled and is_bound):
+        return None
+    other = shorten(client, decide_arrivals(client, policy))
+    places = {each.place for each in arrived.shortened}
+    return None if places == {each.place for each in other.shortened} else other
 
 
 def shortens_bound_prefix(arrived: Arrived) -> bool:

@@ -222,7 +222,9 @@ class Request:
         body = self.splice(edits, list_path) if self.body else b""
         listed = path, new_items, new_parsed
         history = shortened_history(self.history)
-        return Request(document, self.wire, self.path, body, self.head, history, listed)
+        request = Request(document, self.wire, self.path, body, self.head, history, listed)
+        request.name_model(self.model)
+        return request
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         """Return the body after the edits, proven to decode to the document with exactly these.

@@ -45,6 +45,7 @@ __all__ = [
     "BoundaryMemory",
     "Branches",
     "ConversationContext",
+    "Memories",
     "Move",
     "Past",
     "PrefixState",
@@ -390,6 +391,91 @@ class ResultMemory:
     def _was_sent_whole(self, place: int) -> bool:
         keys = (self.keys[place], self._held_keys[place])
         return any(self._was_whole(self.opening + key) for key in keys)
+
+
+class Memories(NamedTuple):
+    """The memory of what was sent, and the one of what was only observed, if anything is.
+
+    The latter goes on as if it had been sent, so that its figures are those of masking. But nothing
+    of it was sent: once such a conversation is masked, it is one that is met for the first time.
+
+    is_being_read: whether what was sent before may still be added.
+    """
+
+    sent: BoundaryMemory
+    observed: BoundaryMemory | None = None
+    is_being_read: bool = False
+
+    def meet(
+        self,
+        conversation: Conversation,
+        now: float,
+        lifetime: float,
+        *,
+        observed: bool,
+        clears: bool = False,
+    ) -> ConversationContext:
+        """Return what is known of the conversation that a request continues.
+
+        A conversation that was masked until now is observed from there, and no longer known as one
+        that was masked.
+
+        clears: whether it is met as one that its provider clears.
+        """
+        was_sent = self.sent.lookup(conversation, now, lifetime, clears=clears)
+        if not observed or self.observed is None:
+            return was_sent
+        self.sent.forget(conversation, clears=clears)
+        was_observed = self.observed.lookup(conversation, now, lifetime, clears=clears)
+        return max(was_observed, was_sent, key=_time_of)
+
+    def meet_results(
+        self, conversation: Conversation, *, observed: bool, held: bytes | None = None
+    ) -> ResultMemory:
+        """Return what is known of the results of the conversation that a request continues.
+
+        held: by what it is recognized where the provider holds its history.
+        """
+        was_sent = self.sent.lookup_results(conversation, held)
+        if not observed or self.observed is None:
+            return was_sent
+        self.sent.forget_results(conversation)
+        was_observed = self.observed.lookup_results(conversation, held)
+        return was_observed if was_observed.is_known or not was_sent.is_known else was_sent
+
+    def keep_results(self, known: ResultMemory, arrived: Arrived, *, observed: bool) -> None:
+        """Remember which results of a request are sent shortened."""
+        memory = self.observed if observed else self.sent
+        if memory is not None:
+            memory.store_results(known, arrived)
+
+    def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
+        """Remember a request in its conversation."""
+        memory = self.observed if observed else self.sent
+        if memory is not None:
+            memory.store(context, past)
+
+    def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
+        """Forget the conversation that a request continues, because no window is on.
+
+        clears: forget only that its provider clears it.
+        """
+        for memory in (self.sent, self.observed):
+            if memory is not None:
+                memory.forget(conversation, clears=True)
+                if not clears:
+                    memory.forget(conversation)
+
+    def forget_results(self, conversation: Conversation) -> None:
+        """Forget that results of a request were shortened, because they are sent whole."""
+        for memory in (self.sent, self.observed):
+            if memory is not None:
+                memory.forget_results(conversation)
+
+
+def _time_of(context: ConversationContext) -> float:
+    """Return when a conversation was last met, in seconds; before all times if it never was."""
+    return float("-inf") if context.past is None else context.past.sent
 
 
 def _find_least(shortened: Shortened) -> int:

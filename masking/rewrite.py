@@ -1,12 +1,27 @@
-"""Bytes in, bytes and decisions out: the one road through the core."""
+"""Bytes in, bytes and decisions out: the one road through the core.
 
+`meet` makes a request a step of its conversation, with what is remembered of that. `Step.rewrite`
+says how it goes out, and `Step.remember` keeps what was sent. `rewrite_request` is the same for the
+body of a request whose conversation nobody remembers.
+"""
+
+import math
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from masking.arrival import ArrivalPolicy, Arrived, arrive
+from masking.arrival import (
+    ArrivalPolicy,
+    Arrived,
+    LeftOut,
+    arrive,
+    find_lost,
+    measure_left_out,
+)
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import append, apply
-from masking.memory import ConversationContext, Past
+from masking.held import AwaitedAnswer, Continued, HeldRequest
+from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
 from masking.reduction import (
@@ -27,7 +42,7 @@ from masking.window import (
 )
 from masking.window.clearing import Clearing, ClearingDecisions, decide_clearing
 from masking.window.signs import is_summary_request
-from masking.wire import CHAT, OnHistoryEdit, WireFormat
+from masking.wire import CHAT, HeldHistory, OnHistoryEdit, Purpose, WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +89,8 @@ class Rewrite:
         decided as `cleared`, and is no edit of ours.
     cleared_past: what is to be remembered of the conversation as one that the provider clears.
     arrived: what became of its long results at arrival; None if nobody looked.
+    obstacle: why nothing old was looked at, where the provider holds the history; else None.
+    left_out: what is left out of it, and of that history; None if nothing is, or it holds none.
     """
 
     body: bytes
@@ -89,6 +106,8 @@ class Rewrite:
     clearing: Clearing | None = None
     cleared_past: Past | None = None
     arrived: Arrived | None = None
+    obstacle: str | None = None
+    left_out: LeftOut | None = None
 
 
 def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:
@@ -101,107 +120,297 @@ def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conver
 
 
 def rewrite_request(
-    request: bytes | Conversation | Arrived,
+    body: bytes,
     strategies: MaskPolicy | Strategies,
     wire: WireFormat = CHAT,
     path: str = "",
     prices: BoundaryPrices = FREE,
-    *,
-    only: Container[int] | None = None,
-    context: ConversationContext | None = None,
-    takes_changes: bool = False,
-    clearing_context: ConversationContext | None = None,
 ) -> Rewrite:
     """Mask a request's old tool results; shorten, redact, and reduce as the strategies say.
 
-    request: as read by `RequestCache.read`; or a body, which is read as by `read_request`; or as
-        it is after arrival, where what was sent before decides that.
+    body: as the client sends it; it is read as by `read_request`.
     strategies: all of them; or the policy of the window alone.
     prices: by which the window's boundary moves. By default masking never has a price, and the
         window slides.
-    only: the places of the tool results that the window may mask, if its boundary must not move;
-        None if it may.
-    context: the conversation's past, which then decides what stays masked. Without it the request
-        alone does, and nothing is masked if reasoning is bound to what precedes it.
-    takes_changes: whether the account is one whose provider takes the request though a text before
-        bound reasoning has changed. It matters where some accounts are refused that, and
-        `bound_reasoning` is not "keep".
-    clearing_context: the past of the conversation as one that the provider clears, if it may be
-        asked to clear what must not be masked because reasoning is bound to it; else None.
 
-    No byte changes outside the replaced strings, outside the elements that a reduction removes and
-    the one it inserts, and outside the edit that asks a provider to clear. Pure. Raises WireError
-    as `read_request` does, and if the edits cannot be made and proven; the request is then to be
-    sent unchanged.
+    Nothing is remembered, so the request alone decides, and nothing is masked if reasoning is bound
+    to what precedes it. No byte changes outside the replaced strings, and outside the elements that
+    a reduction removes and the one it inserts. Pure. Raises WireError as `read_request` does, and
+    if the edits cannot be made and proven; the request is then to be sent unchanged.
     """
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
-    if isinstance(request, bytes):
-        request = read_request(request, wire, path)
-    if isinstance(request, Arrived):
-        arrived = request
+    return meet(read_request(body, wire, path), strategies, prices).rewrite()
+
+
+def meet(
+    client: Conversation,
+    strategies: Strategies,
+    prices: BoundaryPrices = FREE,
+    memories: Memories | None = None,
+    *,
+    held: HeldRequest | None = None,
+    only: Container[int] | None = None,
+    observed: bool = False,
+    purpose: Purpose = "answer",
+    now: float = 0.0,
+    lifetime: float = math.inf,
+) -> "Step":
+    """Return a request as a step of its conversation, with what is remembered of that.
+
+    client: the request as its client wrote it.
+    held: what is known of its history, where the provider holds that; `client` is then its own.
+    only: the places of the tool results that the window may mask, if its boundary must not move;
+        None if it may.
+    observed: whether the request goes out as it came, and only its figures are wanted.
+    purpose: what it asks for; only what gets an answer is remembered.
+    now, lifetime: when it leaves, and after how long its provider forgets a prompt, in seconds.
+
+    Whatever will be sent as its client wrote it, because a strategy is off, is forgotten. Raises
+    WireError if results that were shortened before cannot be.
+    """
+    # At arrival: what was sent short stays so.
+    known, arrived = None, Arrived(client, client)
+    if memories is not None and not strategies.shortens:
+        memories.forget_results(client)
+    elif memories is not None:
+        opening = None if held is None else held.continued.opening or b""
+        known = memories.meet_results(client, observed=observed, held=opening)
+        sent = known.sent
+        if held is not None:
+            sent = sent._replace(asked=held.continued.asked)
+        arrived = arrive(client, strategies.arrival, sent)
     elif strategies.shortens:
-        arrived = arrive(request, strategies.arrival)
-    else:
-        arrived = Arrived(request, request)
-    conversation, policy = arrived.conversation, strategies.schema1
-    if policy.wanted_arguments:
-        conversation = with_targets(conversation, policy.wanted_arguments)
-    binding = conversation.binding
-    binds = keeps_reasoning(binding, policy, takes_changes=takes_changes)
-    if binds:  # whatever they changed would stand before reasoning, now or at the next request
-        strategies = Strategies(schema1=policy)
-    # The window decides as if nothing were redacted: a redaction must not move the boundary back.
-    # A result has one decision, that of the first strategy which settles it.
-    redactions = (
-        decide_redactions(conversation, strategies.redaction)
-        if strategies.redaction.redacts
-        else None
-    )
-    limits = Limits(only, binds, policy.masks and is_summary_request(conversation))
-    # Where the provider clears, the window masks nothing anew: each has a bill of its own, and one
-    # break of the cache is enough. A conversation that was masked is not cleared besides.
-    was_masked = context is not None and context.past is not None and context.past.moves
-    clears = ClearingDecisions()
-    if binds and clearing_context is not None and not was_masked:
-        clears = decide_clearing(conversation, policy, prices, clearing_context, limits)
-        limits = limits._replace(only=(), asks_summary=limits.asks_summary and not clears.clearing)
-    windowed, past, left_whole = decide(conversation, policy, prices, context, limits)
-    if clears.past is not None:
-        windowed = tuple(_settle_cleared(windowed, clears.settled))
-    decisions = windowed if redactions is None else _settle(windowed, redactions)
-    sent = [each for each in decisions if each.reason != "cleared"]
-    edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
-    plan = None
-    if strategies.reduction.reduces:
-        plan = _plan(conversation, decisions, strategies)
-        if plan.changes:
-            decisions = tuple(_carry_out(decisions, plan))
-            edits = plan.edits._replace(replacements=replacements_of(decisions))
-    body = conversation.request.body
-    if edits.moves:
-        body = conversation.request.splice(edits, conversation.list_path)
-    elif edits.replacements:
-        body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
-    wanted = conversation.wire.clearing
-    if clears.clearing is not None and wanted is not None:
-        edit = wanted.write_edit(clears.clearing.keep, clears.clearing.excluded)
-        body = append(body, conversation.document, wanted.edits_path, edit)
-    return Rewrite(
-        body=body,
-        conversation=conversation,
-        decisions=decisions,
-        edits=edits,
-        masked=masked,
-        redactions=redactions,
-        plan=plan,
-        past=past,
-        binding=binding,
-        left_whole=left_whole,
-        clearing=clears.clearing,
-        cleared_past=clears.past,
+        arrived = arrive(client, strategies.arrival)
+    # The window: what was masked stays so.
+    context = None
+    if memories is not None and held is None:
+        if strategies.schema1.masks:
+            context = memories.meet(arrived.conversation, now, lifetime, observed=observed)
+        else:
+            memories.forget(arrived.conversation)
+    return Step(
         arrived=arrived,
+        strategies=strategies,
+        prices=prices,
+        only=only,
+        context=context,
+        known=known,
+        held=held,
+        memories=memories,
+        observed=observed,
+        purpose=purpose,
+        now=now,
+        lifetime=lifetime,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """A step of a conversation: a request, and what is remembered of those before it.
+
+        step = meet(client, strategies, prices, memories)
+        rewrite = step.rewrite()                # as often as there are ways to send it
+        step.remember(rewrite)                  # the one that was taken
+
+    arrived: the request, with its long results shortened.
+    context: the conversation's past, which decides what stays masked; None if it is not remembered.
+    known: what is remembered of its results; None if they are not.
+
+    The others are as in `meet`.
+    """
+
+    arrived: Arrived
+    strategies: Strategies
+    prices: BoundaryPrices = FREE
+    only: Container[int] | None = None
+    context: ConversationContext | None = None
+    known: ResultMemory | None = None
+    held: HeldRequest | None = None
+    memories: Memories | None = None
+    observed: bool = False
+    purpose: Purpose = "answer"
+    now: float = 0.0
+    lifetime: float = math.inf
+
+    @property
+    def client(self) -> Conversation:
+        """The request as its client wrote it."""
+        return self.arrived.client
+
+    @property
+    def conversation(self) -> Conversation:
+        """The request as it arrives at the window."""
+        return self.arrived.conversation
+
+    @cached_property
+    def opening(self) -> bytes:
+        """What its conversation is recognized by."""
+        return digest_opening(self.conversation)
+
+    # The ways to send it.
+
+    def rewrite(
+        self, *, takes_changes: bool = False, clears: bool = False, masks_new: bool = True
+    ) -> Rewrite:
+        """Return the request as it goes out.
+
+        takes_changes: whether the account is one whose provider takes the request though a text
+            before bound reasoning has changed. It matters where some accounts are refused that, and
+            `bound_reasoning` is not "keep".
+        clears: whether the provider may be asked to clear what must not be masked because reasoning
+            is bound to it.
+        masks_new: off, the window masks nothing that it has not masked before.
+
+        No byte changes outside what `rewrite_request` says, and the edit that asks a provider to
+        clear. Raises WireError if the edits cannot be made and proven.
+        """
+        arrived, policy, held = self.arrived, self.strategies.schema1, self.held
+        conversation, strategies = arrived.conversation, self.strategies
+        if held is not None:  # it has nothing old
+            before = held.continued.left_out
+            return Rewrite(
+                body=conversation.request.body,
+                conversation=conversation,
+                decisions=(),
+                arrived=arrived,
+                obstacle=held.obstacle,
+                left_out=measure_left_out(arrived, before) if arrived.shortened or before else None,
+            )
+        if policy.wanted_arguments:
+            conversation = with_targets(conversation, policy.wanted_arguments)
+        binding = conversation.binding
+        binds = keeps_reasoning(binding, policy, takes_changes=takes_changes)
+        if binds:  # whatever they changed would stand before reasoning, now or at the next request
+            strategies = Strategies(schema1=policy)
+        # The window decides as if nothing were redacted: a redaction must not move the boundary
+        # back. A result has one decision, that of the first strategy which settles it.
+        redactions = (
+            decide_redactions(conversation, strategies.redaction)
+            if strategies.redaction.redacts
+            else None
+        )
+        asks_summary = policy.masks and is_summary_request(conversation)
+        limits = Limits(self.only if masks_new else (), binds, asks_summary)
+        # Where the provider clears, the window masks nothing anew: each has a bill of its own, and
+        # one break of the cache is enough. A conversation that was masked is not cleared besides.
+        context, cleared_context = self.context, self._cleared_context if clears else None
+        was_masked = context is not None and context.past is not None and context.past.moves
+        cleared = ClearingDecisions()
+        if binds and cleared_context is not None and not was_masked:
+            cleared = decide_clearing(conversation, policy, self.prices, cleared_context, limits)
+            asks_summary = asks_summary and not cleared.clearing
+            limits = limits._replace(only=(), asks_summary=asks_summary)
+        windowed, past, left_whole = decide(conversation, policy, self.prices, context, limits)
+        if cleared.past is not None:
+            windowed = tuple(_settle_cleared(windowed, cleared.settled))
+        decisions = windowed if redactions is None else _settle(windowed, redactions)
+        sent = [each for each in decisions if each.reason != "cleared"]
+        edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
+        plan = None
+        if strategies.reduction.reduces:
+            plan = _plan(conversation, decisions, strategies)
+            if plan.changes:
+                decisions = tuple(_carry_out(decisions, plan))
+                edits = plan.edits._replace(replacements=replacements_of(decisions))
+        # One splice carries it all out.
+        body = conversation.request.body
+        if edits.moves:
+            body = conversation.request.splice(edits, conversation.list_path)
+        elif edits.replacements:
+            body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
+        wanted = conversation.wire.clearing
+        if cleared.clearing is not None and wanted is not None:
+            edit = wanted.write_edit(cleared.clearing.keep, cleared.clearing.excluded)
+            body = append(body, conversation.document, wanted.edits_path, edit)
+        return Rewrite(
+            body=body,
+            conversation=conversation,
+            decisions=decisions,
+            edits=edits,
+            masked=masked,
+            redactions=redactions,
+            plan=plan,
+            past=past,
+            binding=binding,
+            left_whole=left_whole,
+            clearing=cleared.clearing,
+            cleared_past=cleared.past,
+            arrived=arrived,
+        )
+
+    def rewrite_as_arrived(self) -> Rewrite | None:
+        """Return a request that is not remembered as it would have gone out had all of it been.
+
+        None if that is how it goes out, or if the conversation is remembered.
+        """
+        if self.known is None or self.known.is_known:
+            return None
+        arrived = find_lost(self.arrived, self.strategies.arrival)
+        return None if arrived is None else replace(self, arrived=arrived).rewrite()
+
+    def leave_unmasked(self) -> Rewrite:
+        """Return the request as its client wrote it, since it was refused masked."""
+        whole = Arrived(self.client, self.client)
+        rewrite = Step(arrived=whole, strategies=Strategies()).rewrite()
+        decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)
+        return replace(rewrite, decisions=tuple(decisions))
+
+    # What is remembered of it.
+
+    @cached_property
+    def _cleared_context(self) -> ConversationContext | None:
+        """The conversation as one that its provider clears, which is remembered apart."""
+        if self.memories is None:
+            return None
+        return self.memories.meet(
+            self.conversation, self.now, self.lifetime, observed=self.observed, clears=True
+        )
+
+    def remember(self, rewrite: Rewrite) -> None:
+        """Remember that the request goes out like this."""
+        if self.memories is None or self.purpose != "answer":
+            return
+        if self.context is not None:
+            self.memories.keep(self.context, rewrite.past, observed=self.observed)
+        if self.known is not None and (self.held is None or self.held.continued.opening):
+            arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
+            self.memories.keep_results(self.known, arrived, observed=self.observed)
+
+    def remember_cleared(self, rewrite: Rewrite) -> None:
+        """Remember what its provider clears in the request."""
+        context = self._cleared_context
+        if self.memories is not None and context is not None and self.purpose == "answer":
+            self.memories.keep(context, rewrite.cleared_past, observed=self.observed)
+
+    def forget_masked(self) -> None:
+        """Forget what was masked in its conversation, and what its provider cleared."""
+        if self.memories is not None:
+            self.memories.forget(self.conversation)
+
+    def forget_cleared(self) -> None:
+        """Forget what its provider cleared in its conversation."""
+        if self.memories is not None:
+            self.memories.forget(self.conversation, clears=True)
+
+    def forget_shortened(self) -> None:
+        """Forget which of its results were shortened."""
+        if self.memories is not None:
+            self.memories.forget_results(self.client)
+
+    def await_answer(self, place: bytes) -> AwaitedAnswer | None:
+        """Return what is known of its conversation, for a request that continues its answer.
+
+        None where such a request shows all of it. `place` tells its host and its account apart.
+        """
+        if self.held is not None:
+            continued = self.held.continued.add(self.arrived)
+            return AwaitedAnswer(place, self.held.history, continued)
+        may_be_continued = self.client.wire.may_be_continued(self.client.request.envelope)
+        if self.known is None or not (may_be_continued and self.strategies.arrival.enabled):
+            return None
+        continued = Continued().extend(self.client).add(self.arrived)
+        return AwaitedAnswer(place, HeldHistory(), continued)
 
 
 def keeps_reasoning(

@@ -20,7 +20,7 @@ ROOMS = {
         *("masking.arrival", "masking.redaction", "masking.reduction"),
         *("masking.history_summary", "masking.mcp"),
     ),
-    "memory": ("masking.memory",),
+    "memory": ("masking.memory", "masking.held"),
     "road": ("masking.rewrite", "masking.messages_api"),
     "accounting": ("masking.accounting",),
     "config": ("masking.config",),
@@ -31,14 +31,15 @@ ROOMS = {
         *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
         *(
             "addon.content",
-            "addon.held",
             "addon.stored_prices",
             "addon.threads",
             "addon.stages",
             "addon.passed",
         ),
     ),
-    "masker": ("addon.masker",),
+    "masker": (
+        *("addon.masker", "addon.attempts", "addon.refusals", "addon.ledgers", "addon.pricer"),
+    ),
     "records": ("addon.records",),
     "engine": ("addon.engine",),
     "page": ("addon.page",),
@@ -79,7 +80,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "ground": CORE,
     # What decides knows nothing of those who watch it: records are above the masker.
     "masker": (*CORE, "ground"),
-    "records": (*CORE, "ground", "masker"),
+    "records": (*CORE, "ground"),
     # A request from arrival to record, whatever carries it; each that carries one upon that.
     "engine": (*CORE, "ground", "masker", "records"),
     "page": (*CORE, "ground", "records", "engine"),

@@ -76,7 +76,7 @@ class Flows:
             status = await self._second_tries.send(
                 flow, second.body, is_own=second.is_own, betas=second.betas
             )
-            await exchange.end_second(status, HttpCarrier(flow))
+            exchange.end_second(status, HttpCarrier(flow))
         self._finish(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from addon.records.record import RequestRecord
-from addon.stages import Answered, LeftOut, Measured, Priced
+from addon.stages import Answered, Measured, Priced
 from addon.version import find_version
 from masking.accounting import (
     DEFAULT_SPREAD,
@@ -22,6 +22,7 @@ from masking.accounting import (
     count_masked_repeats,
     count_shortened_repeats,
 )
+from masking.arrival import LeftOut
 from masking.config import Settings
 from masking.errors import ConfigError
 from masking.prices import Pricing, fits_window, open_list

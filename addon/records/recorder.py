@@ -14,7 +14,6 @@ from typing import Any
 
 from addon.config_commands import Advice
 from addon.content import read_answer
-from addon.masker import Ledgers
 from addon.places import state_folder
 from addon.records.advice import LeftOut, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
@@ -33,7 +32,7 @@ from addon.threads import (
     check_turn,
     large_work,
 )
-from masking.accounting import count_quotes, find_repeated, measure, read_prompt
+from masking.accounting import Entry, count_quotes, find_repeated, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
@@ -73,11 +72,11 @@ _STOP_SECONDS = 10.0
 class Recorder:
     """Takes requests from any thread; measures and records them in its own."""
 
-    def __init__(self, ledgers: Ledgers, log: LoopLog) -> None:
+    def __init__(self, log: LoopLog) -> None:
         self.totals = Totals()
         self.advice = Advice()
         self.left_out = LeftOut(log.log)
-        self._ledgers, self._log = ledgers, log
+        self._log = log
         self._file, self._lost = RecordFile(MetricsSettings(), log.log), 0
         self._trace = RedactionTrace(log.log)
         warnings = Warnings()
@@ -146,14 +145,14 @@ class Recorder:
         measuring: Measuring | None = None,
         history: Measuring | None = None,
         answer: Message | None = None,
-        learn: Callable[[Answered], object] = lambda _: None,
+        learn: Callable[[Answered], Entry | None] = lambda _: None,
     ) -> None:
         """Record a request that has ended, unless too many wait for that.
 
         answered: without what is measured, and without the usage.
         history: of the request that holds the history of the conversation, if it is another.
         answer: is decoded, and read for its usage and for what it says of the request.
-        learn: is called with the request, complete, before it is recorded.
+        learn: is called with the request, complete; returns its entry in a ledger, if it has one.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
@@ -176,8 +175,7 @@ class Recorder:
                 self.left_out.add("answers")
             conversation_id = whole.conversation_id if whole else None
             complete = answered.complete(measured, conversation_id, usage, transformations, cleared)
-            learn(complete)
-            record = make_record(complete, self._ledgers.enter(complete))
+            record = make_record(complete, learn(complete))
             for sink in self.sinks:
                 try:
                     sink(record)

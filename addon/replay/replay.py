@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
-from masking.arrival import Arrived, arrive
+from masking.arrival import Arrived
 from masking.config import RequestFacts, Rule, find_first
 from masking.conversation import Conversation
 from masking.errors import WireError
-from masking.memory import BoundaryMemory, ResultMemory
+from masking.memory import BoundaryMemory, Memories
 from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.request_cache import RequestCache
-from masking.rewrite import Strategies, rewrite_request
+from masking.rewrite import Strategies, meet
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
 from masking.wire import CHAT, Usage, WireFormat
@@ -210,7 +210,7 @@ class _Replayer:
         self._settings, self._counter = settings, counter
         self._ledger = Ledger()
         self._cache = RequestCache()
-        self._memory = BoundaryMemory() if settings.remembers else None
+        self._memories = Memories(BoundaryMemory()) if settings.remembers else None
 
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
@@ -220,24 +220,21 @@ class _Replayer:
         if model is not None:
             client.request.name_model(model)
         pricing = settings.find_pricing(recorded, client)
-        arrived, known = self._shorten(client, settings)
-        conversation = arrived.conversation
-        if model is not None:
-            conversation.request.name_model(model)
-        prices = price_boundary(pricing, slides=settings.boundary_slides, marks=conversation.marks)
+        prices = price_boundary(pricing, slides=settings.boundary_slides, marks=client.marks)
 
-        # Decide, with what is remembered of the boundary that was sent. The simulated cache's time
-        # to live is its lifetime.
-        context = None
-        if self._memory is not None and settings.policy.masks:
-            lifetime = math.inf if settings.ttl is None else settings.ttl
-            context = self._memory.lookup(conversation, recorded.when.timestamp(), lifetime)
-        outcome = rewrite_request(arrived, settings.strategies, prices=prices, context=context)
-        if self._memory is not None:
-            if context is not None:
-                self._memory.store(context, outcome.past)
-            if known is not None:
-                self._memory.store_results(known, arrived)
+        # Decide, with what is remembered of the conversation. The simulated cache's time to live is
+        # its lifetime.
+        step = meet(
+            client,
+            settings.strategies,
+            prices,
+            self._memories,
+            now=recorded.when.timestamp(),
+            lifetime=math.inf if settings.ttl is None else settings.ttl,
+        )
+        outcome = step.rewrite()
+        step.remember(outcome)
+        arrived, conversation = step.arrived, outcome.conversation
 
         # Bill. What was recorded is the prompt before masking. What the provider reported of it
         # holds for the recorded model alone.
@@ -266,20 +263,6 @@ class _Replayer:
             else pricing.price_answer(answer, entry.cost.before.prompt),
             when=recorded.when,
         )
-
-    def _shorten(
-        self, client: Conversation, settings: ReplaySettings
-    ) -> tuple[Arrived, ResultMemory | None]:
-        """Shorten the long results of a request, and return what is remembered of its results."""
-        strategies = settings.strategies
-        if not strategies.shortens:
-            if self._memory is not None:
-                self._memory.forget_results(client)
-            return Arrived(client, client), None
-        if self._memory is None:
-            return arrive(client, strategies.arrival), None
-        known = self._memory.lookup_results(client)
-        return arrive(client, strategies.arrival, known.sent), known
 
 
 def measure_left_out(arrived: Arrived) -> Mapping[int, int]:

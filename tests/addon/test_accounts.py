@@ -294,7 +294,7 @@ class Session:
         exchange.begin_answer(status)
         if exchange.may_resend(status, sent) and (second := exchange.begin_second()):
             sent, status = second.body, self._answer(second.body)
-            asyncio.run(exchange.end_second(status, carrier))
+            exchange.end_second(status, carrier)
         applied = edit(self._receive(sent)).applied
         answer = {"usage": {"input_tokens": 1}, "context_management": {"applied_edits": applied}}
         exchange.finish(status, PlainMessage(json.dumps(answer).encode()))

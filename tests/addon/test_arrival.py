@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.masker import may_go_unmasked
+from addon.attempts import may_go_unmasked
 from addon.memory import SENT_FILE
 from masking.rewrite import Strategies, read_request
 from masking.wire.messages import MESSAGES

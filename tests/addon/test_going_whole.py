@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from addon.masker import leave_unmasked, may_go_unmasked
+from addon.attempts import may_go_unmasked
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, Strategies, read_request, rewrite_request
+from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.window import MaskPolicy
 from masking.wire.responses import RESPONSES
+from tests.support.priced import rewrite_request
 
 POLICY = MaskPolicy(True, 1, bound_reasoning="drop")
 REDUCTION = ReductionOptions(enabled=True, max_input_chars=100, preserve_recent_raw_turns=1)
@@ -64,6 +65,6 @@ def test_reasoning_before_all_that_is_masked_is_bound_to_none_of_it() -> None:
 
 def test_what_goes_unmasked_says_why_each_result_stays() -> None:
     body = json.dumps({"model": FREE, "input": [*turn(0), *turn(1)]}).encode()
-    whole = leave_unmasked(read_request(body, RESPONSES))
+    whole = meet(read_request(body, RESPONSES), Strategies()).leave_unmasked()
     assert whole.body is body
     assert ["refused"] * 2 == [decision.reason for decision in whole.decisions]

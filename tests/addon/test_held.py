@@ -10,8 +10,8 @@ import pytest
 
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
-from addon.held import AwaitedAnswer, Continued, HeldHistories
 from addon.request import HeaderFields, PlainMessage, find_wire_format
+from masking.held import AwaitedAnswer, Continued, HeldHistories
 from masking.model import Call, Element
 from masking.wire import HeldHistory, Told
 from tests.addon.test_engine import end

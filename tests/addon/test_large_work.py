@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 
 from addon import threads as module
-from addon.masker import Ledgers
 from addon.records.recorder import Recorder
 from addon.threads import (
     LARGE_BYTES,
@@ -24,8 +23,9 @@ from addon.threads import (
     large_work,
 )
 from masking.config import Settings
-from masking.rewrite import Rewrite, read_request, rewrite_request
+from masking.rewrite import Rewrite, read_request
 from masking.tokens import TokenCounter
+from tests.support.priced import rewrite_request
 
 BODY = b'{"messages": [{"role": "user", "content": "%b"}]}' % (b"a" * LARGE_BYTES)
 SMALL = b'{"messages": [{"role": "user", "content": "hello"}]}'
@@ -114,7 +114,7 @@ def test_the_collector_looks_afterwards_at(
 
 
 def test_a_large_body_is_not_measured_while_another_is_masked() -> None:
-    metrics, begun, go = Recorder(Ledgers(), LoopLog()), threading.Event(), threading.Event()
+    metrics, begun, go = Recorder(LoopLog()), threading.Event(), threading.Event()
 
     def mask() -> None:
         with large_work(0, is_last=False):
@@ -146,7 +146,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
     most: float, waits: bool, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", most)
-    metrics, wait = Recorder(Ledgers(), LoopLog()), Wait()
+    metrics, wait = Recorder(LoopLog()), Wait()
     if not waits:
         wait.end()
     measured = metrics.measure(_rewrite(), BODY).result()
@@ -160,7 +160,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
 
 def test_small_bodies_are_counted_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
-    metrics, wait = Recorder(Ledgers(), LoopLog()), Wait()
+    metrics, wait = Recorder(LoopLog()), Wait()
     measured = metrics.measure(_rewrite(SMALL), SMALL).result()
     wait.end()
     metrics.close()
@@ -199,7 +199,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
 ) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
     metrics, pool, begun, go = (
-        Recorder(Ledgers(), LoopLog()),
+        Recorder(LoopLog()),
         Pool(),
         threading.Event(),
         threading.Event(),
@@ -233,7 +233,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
 
 
 def test_what_was_measured_is_let_go_of() -> None:
-    metrics, rewrite = Recorder(Ledgers(), LoopLog()), _rewrite()
+    metrics, rewrite = Recorder(LoopLog()), _rewrite()
     ref = weakref.ref(rewrite.conversation.parsed[0])
     measuring = metrics.measure(rewrite, BODY)
     del rewrite

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.masker import Pricer
+from addon.pricer import Pricer
 from addon.stages import Received, Run
 from masking.config import Settings
 from masking.conversation import Request

@@ -1,6 +1,6 @@
 """What is remembered of conversations that a provider refused masked."""
 
-from addon.masker import Clearings, Refusals
+from addon.refusals import Clearings, Refusals
 
 ONE, OTHER = b"one", b"other"
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from addon.config_commands import Advice
-from addon.masker import Ledgers
 from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
 from addon.records.words import render_totals
@@ -16,17 +15,18 @@ from addon.stages import Answered, Interruption
 from addon.threads import LoopLog
 from masking.config import MetricsSettings, Settings
 from masking.redaction import RedactionPolicy
-from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.rewrite import Strategies, read_request
 from masking.window import MaskPolicy
 from tests.live.harness import conversation, encoded
 from tests.support.made_up_requests import priced, rewritten
+from tests.support.priced import rewrite_request
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
 def metrics(tmp_path: Path) -> Iterator[Recorder]:
-    metrics = Recorder(Ledgers(), LoopLog())
+    metrics = Recorder(LoopLog())
     metrics.configure(MetricsSettings(path=str(tmp_path / "requests.jsonl")), Advice())
     yield metrics
     metrics.close()
@@ -59,12 +59,11 @@ def test_what_comes_after_the_end_is_not_recorded(metrics: Recorder) -> None:
 
 
 def test_a_ledger_that_fails_costs_the_record_alone(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Ledgers):
-        def enter(self, answered: Answered) -> None:
-            raise ZeroDivisionError
+    def enter(_: Answered) -> None:
+        raise ZeroDivisionError
 
-    metrics = Recorder(Broken(), LoopLog())
-    metrics.finish(Answered(rewritten=rewritten()))
+    metrics = Recorder(LoopLog())
+    metrics.finish(Answered(rewritten=rewritten()), learn=enter)
     metrics.close()
     assert caplog.messages == ["could not record a request (ZeroDivisionError)"]
 

@@ -11,7 +11,6 @@ from concurrent.futures import Future
 
 import pytest
 
-from addon.masker import Ledgers
 from addon.records import recorder as metrics_module
 from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
@@ -20,9 +19,10 @@ from addon.request import HeaderFields, PlainMessage
 from addon.stages import Answered
 from addon.threads import LoopLog, Worker
 from masking.config import Settings
-from masking.rewrite import Rewrite, read_request, rewrite_request
+from masking.rewrite import Rewrite, read_request
 from tests.live.harness import conversation, encoded
 from tests.support.made_up_requests import rewritten
+from tests.support.priced import rewrite_request
 
 BODY = encoded(conversation())
 MESSAGES = json.loads(BODY)["messages"]
@@ -86,7 +86,7 @@ def hanging(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., Recorder
     go, made = threading.Event(), []
 
     def make() -> Recorder:
-        metrics = Recorder(Ledgers(), LoopLog())
+        metrics = Recorder(LoopLog())
         metrics.sinks[:] = [lambda _: go.wait(), metrics.totals.add]
         made.append(metrics)
         return metrics
@@ -135,7 +135,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
     most: int, is_counted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_COUNTED_ELEMENTS", most)
-    metrics = Recorder(Ledgers(), LoopLog())
+    metrics = Recorder(LoopLog())
     measured = metrics.measure(_rewrite(), BODY).result()
     metrics.close()
     assert measured is not None

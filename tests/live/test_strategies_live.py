@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from masking.config import Settings, parse_settings
-from masking.rewrite import read_request, rewrite_request
+from masking.rewrite import read_request
 from tests.live.harness import (
     OFF,
     Live,
@@ -18,6 +18,7 @@ from tests.live.harness import (
     eventually,
     running_addon,
 )
+from tests.support.priced import rewrite_request
 
 CHAT = "/v1/chat/completions"
 REDACTION = OFF + b'[observation_masking.redaction]\nenabled = true\ntool_names = ["shell"]\n'

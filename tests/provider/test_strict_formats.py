@@ -7,9 +7,10 @@ import pytest
 
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.rewrite import Strategies, read_request
 from masking.window import MaskPolicy
 from tests.support.builders import OLD, TEMPLATE
+from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
     WRITERS,
     Ask,

@@ -13,12 +13,13 @@ from masking.accounting.ledger import Entry, Ledger, Savings, Sent
 from masking.accounting.prompt import Sizes, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.prices import Pricing
-from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.live.harness import conversation, encoded
 from tests.support.builders import MASK_ALL
 from tests.support.made_up_requests import priced, rewritten
+from tests.support.priced import rewrite_request
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from masking import Decision, MaskPolicy, Rewrite, rewrite_request
-from masking.memory import BoundaryMemory, Remembered
-from masking.rewrite import Strategies
+from masking import Decision, MaskPolicy, Rewrite
+from masking.memory import BoundaryMemory, Memories, Remembered
+from masking.rewrite import Strategies, meet, rewrite_request
 from masking.window import FREE, BoundaryPrices
 from masking.wire import FORMATS
 from tests.support.wire_conversations import WRITERS, Step, Told, User, Writer, in_each, turn
@@ -71,7 +71,8 @@ class Proxy:
     ) -> Rewrite:
         """Mask a request and remember it; after 300 seconds the provider's cache is cold."""
         conversation = told.read()
-        context = self._memory.lookup(conversation, now, 300.0)
-        rewrite = rewrite_request(conversation, policy, prices=prices, context=context)
-        self._memory.store(context, rewrite.past)
+        strategies, memories = Strategies(schema1=policy), Memories(self._memory)
+        step = meet(conversation, strategies, prices, memories, now=now, lifetime=300.0)
+        rewrite = step.rewrite()
+        step.remember(rewrite)
         return rewrite

@@ -9,9 +9,10 @@ import json
 
 import pytest
 
-from masking import MaskPolicy, find_format, rewrite_request
+from masking import MaskPolicy, find_format
 from masking.request_cache import RequestCache
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
+from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn, turns
 
 # A Chat Completions request as an agent might write it, after its third turn.

@@ -15,13 +15,14 @@ from dataclasses import replace
 
 import pytest
 
-from masking import MaskPolicy, rewrite_request
+from masking import MaskPolicy
 from masking.config import parse_settings
 from masking.prices import find_pricing
 from masking.request_cache import RequestCache
 from masking.window import BoundaryPrices, price_boundary
 from masking.wire import Marks
 from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, mask, reasons, requests
+from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, Step, Told, User, Writer, turn
 
 FOUR = replace(SHORT, window_turns=4)

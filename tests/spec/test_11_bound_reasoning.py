@@ -16,10 +16,12 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from masking import MaskPolicy, Rewrite, find_format, rewrite_request
-from masking.memory import BoundaryMemory
+from masking import MaskPolicy, Rewrite, find_format
+from masking.conversation import Conversation
+from masking.memory import BoundaryMemory, Memories
 from masking.redaction import RedactionPolicy
-from masking.rewrite import Strategies, read_request
+from masking.rewrite import Strategies, meet, read_request, rewrite_request
+from masking.window import FREE as FREE_PRICES
 from masking.window import BoundaryPrices
 from masking.wire import MESSAGES
 from tests.spec.talk import OUTPUT, SHORT, reasons
@@ -81,11 +83,11 @@ def tell(bound: Bound, *steps: Step) -> bytes:
 def send(body: bytes, bound: Bound, policy: MaskPolicy, memory: BoundaryMemory | None) -> Rewrite:
     match = find_format("POST", bound.path)
     assert match is not None
+    memories = None if memory is None else Memories(memory)
     conversation = read_request(body, match.wire, bound.path)
-    context = memory.lookup(conversation, 0.0, 300.0) if memory else None
-    rewrite = rewrite_request(conversation, policy, context=context)
-    if memory and context:
-        memory.store(context, rewrite.past)
+    step = meet(conversation, Strategies(schema1=policy), FREE_PRICES, memories, lifetime=300.0)
+    rewrite = step.rewrite()
+    step.remember(rewrite)
     return rewrite
 
 
@@ -150,7 +152,8 @@ def test_an_account_that_takes_it_has_results_masked_before_reasoning(
     body, match = tell(bound, *TALK), find_format("POST", bound.path)
     assert match is not None
     policy = replace(SHORT, bound_reasoning=setting)
-    rewrite = rewrite_request(body, policy, match.wire, bound.path, takes_changes=True)
+    step = meet(read_request(body, match.wire, bound.path), Strategies(schema1=policy))
+    rewrite = step.rewrite(takes_changes=True)
     is_masked = bound.binding == "may_refuse" and setting != "keep"
     assert is_masked == (reasons(rewrite) == ["masked", "masked", "masked", "in_window"])
     assert is_masked == (rewrite.body != body)
@@ -190,12 +193,24 @@ def send_to_clear(
 ) -> Rewrite:
     match = find_format("POST", bound.path)
     assert match is not None
-    conversation = read_request(body, match.wire, bound.path)
-    context = memory.lookup(conversation, now, 300.0)
-    clearing = memory.lookup(conversation, now, 300.0, clears=True)
-    rewrite = rewrite_request(conversation, policy, context=context, clearing_context=clearing)
-    memory.store(context, rewrite.past)
-    memory.store(clearing, rewrite.cleared_past)
+    return clear(read_request(body, match.wire, bound.path), policy, memory, now=now)
+
+
+def clear(
+    conversation: Conversation,
+    policy: MaskPolicy,
+    memory: BoundaryMemory,
+    prices: BoundaryPrices = FREE_PRICES,
+    *,
+    only: frozenset[int] | None = None,
+    now: float = 0.0,
+) -> Rewrite:
+    """Ask the provider to clear, and remember the request as one that was taken."""
+    strategies, memories = Strategies(schema1=policy), Memories(memory)
+    step = meet(conversation, strategies, prices, memories, only=only, now=now, lifetime=300.0)
+    rewrite = step.rewrite(clears=True)
+    step.remember(rewrite)
+    step.remember_cleared(rewrite)
     return rewrite
 
 
@@ -264,16 +279,8 @@ def send_at_a_price(body: bytes, bound: Bound, memory: BoundaryMemory) -> Rewrit
     match = find_format("POST", bound.path)
     assert match is not None
     conversation = read_request(body, match.wire, bound.path)
-    clearing = memory.lookup(conversation, 0.0, 300.0, clears=True)
-    rewrite = rewrite_request(
-        conversation,
-        replace(SHORT, window_turns=4),
-        prices=BoundaryPrices(0.1, 1.25),
-        context=memory.lookup(conversation, 0.0, 300.0),
-        clearing_context=clearing,
-    )
-    memory.store(clearing, rewrite.cleared_past)
-    return rewrite
+    prices = BoundaryPrices(0.1, 1.25)
+    return clear(conversation, replace(SHORT, window_turns=4), memory, prices)
 
 
 @in_cases(CLEARED[:1])
@@ -384,13 +391,7 @@ def test_while_a_breaker_holds_the_boundary_the_cut_stands(bound: Bound) -> None
     assert match is not None
     send_to_clear(tell(bound, *TALK), bound, SHORT, memory)
     later = read_request(tell(bound, *TALK, *thinking_turn("z")), match.wire, bound.path)
-    rewrite = rewrite_request(
-        later,
-        SHORT,
-        only=frozenset(),
-        context=memory.lookup(later, 0.0, 300.0),
-        clearing_context=memory.lookup(later, 0.0, 300.0, clears=True),
-    )
+    rewrite = clear(later, SHORT, memory, only=frozenset())
     assert ["cleared"] * 3 == reasons(rewrite)[:3]
     assert 2 == edit_of(rewrite)["keep"]["value"]
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from addon.memory import decode_branches, decode_shortened, encode_branches, encode_shortened
-from masking.arrival import ArrivalPolicy, arrive
+from masking.arrival import ArrivalPolicy
 from masking.conversation import Conversation
-from masking.memory import BoundaryMemory, Remembered
-from masking.rewrite import Rewrite, Strategies, rewrite_request
+from masking.memory import BoundaryMemory, Memories, Remembered
+from masking.rewrite import Rewrite, Strategies, meet
 from masking.window import FREE, BoundaryPrices, MaskPolicy
 
 OFF = MaskPolicy(enabled=True, window_turns=0)
@@ -54,24 +54,8 @@ class Remembering:
         now: float = 0.0,
     ) -> Rewrite:
         """Return what becomes of a request, and remember it; the masker does the same."""
-        if not strategies.shortens:
-            self.memory.forget_results(client)
-            return self._send(client, strategies, prices, now)
-        known = self.memory.lookup_results(client)
-        arrived = arrive(client, strategies.arrival, known.sent)
-        context = None
-        if strategies.schema1.masks:
-            context = self.memory.lookup(arrived.conversation, now, 300.0)
-        else:
-            self.memory.forget(client)
-        rewrite = rewrite_request(arrived, strategies, prices=prices, context=context)
-        if context is not None:
-            self.memory.store(context, rewrite.past)
-        self.memory.store_results(known, arrived)
+        memories = Memories(self.memory)
+        step = meet(client, strategies, prices, memories, now=now, lifetime=300.0)
+        rewrite = step.rewrite()
+        step.remember(rewrite)
         return rewrite
-
-    def _send(
-        self, client: Conversation, strategies: Strategies, prices: BoundaryPrices, now: float
-    ) -> Rewrite:
-        self.memory.forget(client)
-        return rewrite_request(client, strategies, prices=prices)

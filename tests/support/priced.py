@@ -1,16 +1,16 @@
 """Policies with the prices that a test plays them at, and the core's functions for these."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from masking import messages_api, rewrite, window
+from masking import messages_api, window
 from masking.conversation import Conversation
 from masking.history import History
 from masking.memory import ConversationContext
 from masking.model import ChatMessage, Decision
 from masking.prices import PriceStep, ReadsAt
-from masking.rewrite import Rewrite, Strategies
+from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.window import (
     FREE,
     Boundary,
@@ -64,14 +64,19 @@ def rewrite_request(
     strategies: MaskPolicy | Strategies,
     wire: WireFormat = CHAT,
     path: str = "",
+    prices: BoundaryPrices | None = None,
     *,
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
+    takes_changes: bool = False,
 ) -> Rewrite:
-    prices = prices_of(strategies if isinstance(strategies, MaskPolicy) else strategies.schema1)
-    return rewrite.rewrite_request(
-        request, strategies, wire, path, prices, only=only, context=context
-    )
+    """Rewrite a request, or a conversation that was read, with a past that a test has made."""
+    if isinstance(strategies, MaskPolicy):
+        strategies = Strategies(schema1=strategies)
+    client = read_request(request, wire, path) if isinstance(request, bytes) else request
+    prices = prices_of(strategies.schema1) if prices is None else prices
+    step = replace(meet(client, strategies, prices, only=only), context=context)
+    return step.rewrite(takes_changes=takes_changes)
 
 
 def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:

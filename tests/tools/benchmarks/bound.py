@@ -153,7 +153,7 @@ async def _converse(session: Session, case: Case) -> Outcome:
             carrier.wire_body, carrier.asks = second.body, False
             received = _receive(carrier, case)
             status = 400 if is_taken and check(received) else 200
-            await exchange.end_second(status, carrier)
+            exchange.end_second(status, carrier)
         seen += status == 400
         exchange.finish(status, PlainMessage(_answer(received)))
         now = number * SECONDS

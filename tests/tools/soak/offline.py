@@ -3,8 +3,9 @@
 from addon.proxy.server import HOST
 from masking.config import Settings
 from masking.prices import find_pricing
-from masking.rewrite import read_request, rewrite_request
+from masking.rewrite import read_request
 from masking.window import price_boundary
+from tests.support.priced import rewrite_request
 from tests.tools.soak.talks import Kind
 
 

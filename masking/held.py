@@ -7,14 +7,19 @@ passed here. A restart forgets all of this; what is not known stays whole.
 
 import threading
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
-from masking.arrival import NOTHING_ASKED
+from masking.arrival import NOTHING_ASKED, Arrived, find_asked, measure_left_out, with_calls
+from masking.conversation import Conversation, Request, index_request
+from masking.errors import WireError
+from masking.memory import find_opening
 from masking.model import Call, Element
 from masking.window import CallKey
-from masking.wire import HeldHistory, Told
+from masking.wire.answer import Told
+from masking.wire.format import HeldHistory
 
 _MOST_ANSWERS = 4_000
 _MOST_CHARS = 128_000_000
@@ -48,6 +53,37 @@ class Continued(NamedTuple):
     asked: Mapping[CallKey, bool] = NOTHING_ASKED
     left_out: int = 0
 
+    def extend(self, client: Conversation) -> "Continued":
+        """Return what is known of the conversation with the elements that a request adds."""
+        if self.opening is not None:
+            return self
+        elements = (*self.beginning, *client.elements)
+        opening, decided = find_opening(client.wire, client.body, elements)
+        if decided is None:
+            return self._replace(beginning=elements)
+        return self._replace(opening=opening, beginning=())
+
+    def add(self, arrived: Arrived) -> "Continued":
+        """Return what is known of the conversation once a request has gone out."""
+        return self._replace(
+            asked={**self.asked, **find_asked(arrived)},
+            left_out=self.left_out + measure_left_out(arrived).tokens,
+        )
+
+
+class HeldRequest(NamedTuple):
+    """A request whose provider holds the history, so that it has only what is new.
+
+    client: as its client wrote it, with the calls of the answer that it continues.
+    history, continued: the history that it continues, and what is known of that.
+    obstacle: why nothing old can be masked in it.
+    """
+
+    client: Conversation
+    history: HeldHistory
+    continued: Continued
+    obstacle: str
+
 
 class AwaitedAnswer(NamedTuple):
     """A request whose answer another request may continue.
@@ -68,6 +104,31 @@ class HeldHistories:
     def __init__(self) -> None:
         self._known: LRUCache[tuple[bytes, str], Continued] = LRUCache(_MOST_CHARS, _weigh)
         self._lock = threading.Lock()
+
+    def read(self, place: bytes, request: Request) -> HeldRequest | None:
+        """Read a request whose provider holds the history; None if that is not known, or not so.
+
+        place: tells its host and its account apart, at most 64 bytes.
+        """
+        wire = request.wire
+        if wire.find_held is None or wire.find_obstacle is None:
+            return None
+        history, obstacle = wire.find_held(request.envelope), wire.find_obstacle(request.envelope)
+        if history is None or obstacle is None:
+            return None
+        continued = self.find(place, history)
+        if continued is None:
+            if history.answer is not None:
+                return None  # it began before, and nobody knows how
+            continued = Continued()
+            if history.name is not None:  # it never comes whole
+                named = blake2b(history.name.encode(), key=place, digest_size=16)
+                continued = continued._replace(opening=named.digest())
+        try:
+            client = with_calls(index_request(request, is_held=True), continued.calls)
+        except WireError:
+            return None
+        return HeldRequest(client, history, continued.extend(client), obstacle)
 
     def find(self, place: bytes, history: HeldHistory) -> Continued | None:
         """Return what is known of the conversation that a request continues."""

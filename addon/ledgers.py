@@ -1,0 +1,49 @@
+"""What was sent, and what that says of the next request: a ledger for each kind of request."""
+
+from itertools import count
+
+from addon.stages import Answered
+from masking.accounting import Entry, Ledger, Sent
+from masking.conversation import Conversation
+
+
+class Ledgers:
+    """What was sent, and what that says of the next request.
+
+    Replayed recordings have a ledger of their own, because what was sent then must not change what
+    is sent now. So has what is only observed: nothing of it was saved.
+    """
+
+    def __init__(self) -> None:
+        numbers = count(1)
+        self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
+        self._replayed = Ledger()
+
+    def frozen_results(self, seed: bytes, conversation: Conversation) -> frozenset[int] | None:
+        """Return the only results that may be masked while the prompt is cached; None for all."""
+        return self._sent.frozen_results(seed, conversation)
+
+    def enter(self, answered: Answered) -> Entry | None:
+        """Enter a request; None if the provider did not take it.
+
+        Call this in one thread, in the order in which requests were answered.
+        """
+        rewritten, measured = answered.rewritten, answered.measured
+        priced, prompt = rewritten.priced, measured.prompt if measured else None
+        is_answer = rewritten.received.purpose == "answer"
+        if priced is None or prompt is None or not is_answer or not answered.was_taken:
+            return None
+        sent = Sent(
+            seed=priced.seed,
+            prompt=prompt,
+            masked=rewritten.masked,
+            left_whole=rewritten.left_whole,
+            usage=answered.usage,
+            when=rewritten.received.time,
+            is_masked=rewritten.received.answers_masked and not rewritten.observed,
+            removed=answered.cleared.tokens if answered.was_cleared and answered.cleared else None,
+        )
+        ledger = self._observed if rewritten.observed else self._sent
+        if rewritten.received.replay:
+            ledger = self._replayed
+        return ledger.enter(sent, priced.pricing)
