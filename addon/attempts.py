@@ -97,9 +97,11 @@ class Attempts:
             step.forget_shortened()
             step.forget_masked()
             return Attempt(step.leave_unmasked(), account=case.verdict, can_clear=case.can_clear)
-        step.remember(case.rewrite)
         proposed = (propose(case) for propose in PROPOSALS)
-        attempt = next((each for each in proposed if each is not None), Attempt(case.rewrite))
+        attempt = next((each for each in proposed if each is not None), None)
+        if attempt is None:
+            attempt = Attempt(case.rewrite)
+            step.remember(attempt.rewrite)
         prefix = None if step.context is None else step.context.state
         return attempt._replace(account=case.verdict, can_clear=case.can_clear, prefix=prefix)
 
@@ -249,30 +251,29 @@ def send_what_is_not_remembered(case: Case) -> Attempt | None:
             step.remember(instead)
         return rewritten
 
+    step.remember(case.rewrite)
     return Attempt(case.rewrite, instead, settle)
 
 
 def ask_to_clear(case: Case) -> Attempt | None:
     """A provider may refuse to clear, or ignore that it was asked to.
 
-    Only what was taken is remembered as cleared. And nothing is remembered as masked, so nothing is
-    masked in what goes out after a refusal.
+    Only what was taken is remembered as cleared. Where asking is refused, neither is anything
+    masked, and the conversation is not cleared any more.
     """
     step, rewrite, clearings = case.step, case.rewrite, case.attempts.clearings
-    if not case.asks_to_clear:
-        return None
     if rewrite.clearing is None or not case.is_live:
-        step.remember_cleared(rewrite)
         return None
+    instead = step.rewrite(masks_new=False)
 
     def settle(outcome: Outcome, rewritten: Rewritten) -> Rewritten:
         if outcome == "taken":
-            step.remember_cleared(rewrite)
+            step.remember(rewrite)
         if outcome != "healed":  # else asking was what was refused
             return rewritten
         if step.purpose == "answer":
             clearings.end(case.conversation)
-            step.forget_cleared()
+            step.remember(instead)
         return replace(rewritten, clearing="refused")
 
     def learn(answered: Answered) -> None:
@@ -283,7 +284,7 @@ def ask_to_clear(case: Case) -> Attempt | None:
         if not answered.was_cleared:
             step.forget_cleared()
 
-    return Attempt(rewrite, step.rewrite(masks_new=False), settle, learn=learn)
+    return Attempt(rewrite, instead, settle, learn=learn)
 
 
 def move_where_accepted(case: Case) -> Attempt | None:
@@ -313,6 +314,7 @@ def move_where_accepted(case: Case) -> Attempt | None:
             return replace(rewritten, account=None)
         return rewritten
 
+    step.remember(case.rewrite)
     return Attempt(case.rewrite, instead, settle, learn=_note_dropped(case, account))
 
 
@@ -342,6 +344,7 @@ def try_account(case: Case) -> Attempt | None:
         accounts.end_try(account, waits=outcome == "refused")
         return rewritten
 
+    step.remember(case.rewrite)
     learn = _note_dropped(case, account)
     return Attempt(tried, case.rewrite, settle, learn=learn, is_try=True)
 
@@ -384,6 +387,7 @@ def resend_unmasked(case: Case) -> Attempt | None:
             refusals.settle(conversation, "refused" if outcome == "refused" else None)
         return rewritten
 
+    step.remember(case.rewrite)
     return Attempt(case.rewrite, step.leave_unmasked(), settle, may_resend)
 
 

@@ -492,22 +492,27 @@ def _decode_words(**fields: _Json) -> ShortenedWords:
 
 
 def _encode_past(past: Past) -> dict[str, object]:
+    moves = [*map(_encode_move, past.moves)]
     return {
         "met": _encode_anchor(past.met),
-        "moves": [*map(_encode_move, past.moves)],
+        "moves": [] if past.cleared else moves,
         "last": _encode_anchor(past.last),
         "sent": past.sent,
         **_encode_read(past.last),
+        # Versions that do not know this carry it along, and mask nothing of it.
+        **({"cleared": moves} if past.cleared else {}),
         **past.unknown,
     }
 
 
 def _decode_past(past: dict[str, _Json]) -> Past:
+    moves, cleared = past.pop("moves"), past.pop("cleared", [])
     return Past(
         met=_decode_anchor(past.pop("met")),
-        moves=tuple(map(_decode_move, past.pop("moves"))),
+        moves=tuple(map(_decode_move, [*moves, *cleared])),
         last=_decode_anchor(past.pop("last"), past.pop("read", None)),
         sent=_time(past.pop("sent")),
+        cleared=bool(cleared),
         unknown=past,
     )
 

@@ -146,17 +146,14 @@ class BoundaryMemory:
             self._forget_oldest()
 
     def lookup(
-        self, conversation: Conversation, now: float, lifetime: float, *, clears: bool = False
+        self, conversation: Conversation, now: float, lifetime: float
     ) -> ConversationContext:
         """Return what is known of the conversation that a request continues.
 
         After more seconds than the `lifetime` without a request the provider has most likely
         forgotten the prefix.
-
-        clears: whether it is looked for as one that its provider clears. Such a one is remembered
-            apart, because all of its results were sent as they were.
         """
-        opening, results = _digest_opening(conversation, clears), ResultIds(conversation)
+        opening, results = digest_opening(conversation), ResultIds(conversation)
         answers, read = _chain(conversation)
         with self._lock:
             branches = self._known.get(opening, _NOTHING).branches
@@ -212,20 +209,27 @@ class BoundaryMemory:
             )
             self._put(opening, known._replace(branches=(past, *others)))
 
-    def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
+    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
         """Forget the conversation that a request continues, because nothing of it is masked.
 
         Others stay that have its opening, and its answers but other results.
+
+        cleared_only: forget only what its provider cleared.
         """
         if not self._known:
             return
-        opening, results = _digest_opening(conversation, clears), ResultIds(conversation)
+        opening, results = digest_opening(conversation), ResultIds(conversation)
         chain = _chain(conversation)
         with self._lock:
-            known = self._known.get(opening, _NOTHING)
-            left = tuple(past for past in known.branches if not _is_of(past, chain, results))
-            if left != known.branches:
-                self._put(opening, known._replace(branches=left))
+            known, left = self._known.get(opening, _NOTHING), list[Past]()
+            for past in known.branches:
+                if not _is_of(past, chain, results) or (cleared_only and not past.cleared):
+                    left.append(past)
+                elif cleared_only:
+                    met = past.last._replace(read=None)
+                    left.append(replace(past, met=met, moves=(), cleared=False))
+            if (*left,) != known.branches:
+                self._put(opening, known._replace(branches=(*left,)))
 
     # What was shortened at arrival, or sent whole.
 
@@ -407,26 +411,18 @@ class Memories(NamedTuple):
     is_being_read: bool = False
 
     def meet(
-        self,
-        conversation: Conversation,
-        now: float,
-        lifetime: float,
-        *,
-        observed: bool,
-        clears: bool = False,
+        self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
     ) -> ConversationContext:
         """Return what is known of the conversation that a request continues.
 
         A conversation that was masked until now is observed from there, and no longer known as one
         that was masked.
-
-        clears: whether it is met as one that its provider clears.
         """
-        was_sent = self.sent.lookup(conversation, now, lifetime, clears=clears)
+        was_sent = self.sent.lookup(conversation, now, lifetime)
         if not observed or self.observed is None:
             return was_sent
-        self.sent.forget(conversation, clears=clears)
-        was_observed = self.observed.lookup(conversation, now, lifetime, clears=clears)
+        self.sent.forget(conversation)
+        was_observed = self.observed.lookup(conversation, now, lifetime)
         return max(was_observed, was_sent, key=_time_of)
 
     def meet_results(
@@ -455,16 +451,11 @@ class Memories(NamedTuple):
         if memory is not None:
             memory.store(context, past)
 
-    def forget(self, conversation: Conversation, *, clears: bool = False) -> None:
-        """Forget the conversation that a request continues, because no window is on.
-
-        clears: forget only that its provider clears it.
-        """
+    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
+        """Forget the conversation that a request continues, or what its provider cleared in it."""
         for memory in (self.sent, self.observed):
             if memory is not None:
-                memory.forget(conversation, clears=True)
-                if not clears:
-                    memory.forget(conversation)
+                memory.forget(conversation, cleared_only=cleared_only)
 
     def forget_results(self, conversation: Conversation) -> None:
         """Forget that results of a request were shortened, because they are sent whole."""
@@ -590,11 +581,6 @@ def find_opening(
     for element in elements[:end]:
         texts += element.all_texts
     return _digest(text for text in texts if not text.startswith(BILLING_HEADER)), decided
-
-
-def _digest_opening(conversation: Conversation, clears: bool) -> bytes:
-    opening = digest_opening(conversation)
-    return blake2b(opening, person=b"cleared", digest_size=16).digest() if clears else opening
 
 
 def digest_answers(conversation: Conversation) -> Sequence[bytes]:

@@ -6,7 +6,7 @@ body of a request whose conversation nobody remembers.
 """
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -40,7 +40,8 @@ from masking.window import (
     decide,
     in_order,
 )
-from masking.window.clearing import Clearing, ClearingDecisions, decide_clearing
+from masking.window.clearing import decide_clearing
+from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
 from masking.wire import CHAT, HeldHistory, OnHistoryEdit, Purpose, WireFormat
 
@@ -87,7 +88,6 @@ class Rewrite:
     past: what is to be remembered of the conversation; None if nothing is.
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
         decided as `cleared`, and is no edit of ours.
-    cleared_past: what is to be remembered of the conversation as one that the provider clears.
     arrived: what became of its long results at arrival; None if nobody looked.
     obstacle: why nothing old was looked at, where the provider holds the history; else None.
     left_out: what is left out of it, and of that history; None if nothing is, or it holds none.
@@ -104,7 +104,6 @@ class Rewrite:
     binding: OnHistoryEdit | None = None
     left_whole: bool = False
     clearing: Clearing | None = None
-    cleared_past: Past | None = None
     arrived: Arrived | None = None
     obstacle: str | None = None
     left_out: LeftOut | None = None
@@ -292,18 +291,16 @@ class Step:
         )
         asks_summary = policy.masks and is_summary_request(conversation)
         limits = Limits(self.only if masks_new else (), binds, asks_summary)
-        # Where the provider clears, the window masks nothing anew: each has a bill of its own, and
-        # one break of the cache is enough. A conversation that was masked is not cleared besides.
-        context, cleared_context = self.context, self._cleared_context if clears else None
-        was_masked = context is not None and context.past is not None and context.past.moves
-        cleared = ClearingDecisions()
-        if binds and cleared_context is not None and not was_masked:
-            cleared = decide_clearing(conversation, policy, self.prices, cleared_context, limits)
-            asks_summary = asks_summary and not cleared.clearing
-            limits = limits._replace(only=(), asks_summary=asks_summary)
-        windowed, past, left_whole = decide(conversation, policy, self.prices, context, limits)
-        if cleared.past is not None:
-            windowed = tuple(_settle_cleared(windowed, cleared.settled))
+        # Where the provider clears, nothing is masked: each has a bill of its own, and one break of
+        # the cache is enough. A conversation that was masked is not cleared besides.
+        context, prices = self.context, self.prices
+        past = context and context.past
+        was_masked = past is not None and past.moves and not past.cleared
+        if clears and binds and context is not None and not was_masked:
+            window = decide_clearing(conversation, policy, prices, context, limits)
+        else:
+            window = decide(conversation, policy, prices, context, limits)
+        windowed, past, left_whole, clearing = window
         decisions = windowed if redactions is None else _settle(windowed, redactions)
         sent = [each for each in decisions if each.reason != "cleared"]
         edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
@@ -320,8 +317,8 @@ class Step:
         elif edits.replacements:
             body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
         wanted = conversation.wire.clearing
-        if cleared.clearing is not None and wanted is not None:
-            edit = wanted.write_edit(cleared.clearing.keep, cleared.clearing.excluded)
+        if clearing is not None and wanted is not None:
+            edit = wanted.write_edit(clearing.keep, clearing.excluded)
             body = append(body, conversation.document, wanted.edits_path, edit)
         return Rewrite(
             body=body,
@@ -334,8 +331,7 @@ class Step:
             past=past,
             binding=binding,
             left_whole=left_whole,
-            clearing=cleared.clearing,
-            cleared_past=cleared.past,
+            clearing=clearing,
             arrived=arrived,
         )
 
@@ -358,15 +354,6 @@ class Step:
 
     # What is remembered of it.
 
-    @cached_property
-    def _cleared_context(self) -> ConversationContext | None:
-        """The conversation as one that its provider clears, which is remembered apart."""
-        if self.memories is None:
-            return None
-        return self.memories.meet(
-            self.conversation, self.now, self.lifetime, observed=self.observed, clears=True
-        )
-
     def remember(self, rewrite: Rewrite) -> None:
         """Remember that the request goes out like this."""
         if self.memories is None or self.purpose != "answer":
@@ -377,12 +364,6 @@ class Step:
             arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
             self.memories.keep_results(self.known, arrived, observed=self.observed)
 
-    def remember_cleared(self, rewrite: Rewrite) -> None:
-        """Remember what its provider clears in the request."""
-        context = self._cleared_context
-        if self.memories is not None and context is not None and self.purpose == "answer":
-            self.memories.keep(context, rewrite.cleared_past, observed=self.observed)
-
     def forget_masked(self) -> None:
         """Forget what was masked in its conversation, and what its provider cleared."""
         if self.memories is not None:
@@ -391,7 +372,7 @@ class Step:
     def forget_cleared(self) -> None:
         """Forget what its provider cleared in its conversation."""
         if self.memories is not None:
-            self.memories.forget(self.conversation, clears=True)
+            self.memories.forget(self.conversation, cleared_only=True)
 
     def forget_shortened(self) -> None:
         """Forget which of its results were shortened."""
@@ -434,17 +415,6 @@ def changes_bound_prefix(rewrite: Rewrite) -> bool:
     )
     first = min((*rewrite.edits.dropped, *changed), default=len(elements))
     return any(element.is_bound for element in elements[first:])
-
-
-def _settle_cleared(
-    decisions: Sequence[Decision], settled: Mapping[int, Decision]
-) -> Iterator[Decision]:
-    """Yield the decisions; where the provider clears, nothing stays because reasoning is bound."""
-    for place, decision in enumerate(decisions):
-        if place in settled:
-            yield settled[place]
-        else:
-            yield decision._replace(reason="held") if decision.reason == "bound" else decision
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

@@ -1,59 +1,46 @@
-"""Clearing by the provider: where its own clearing of old tool results begins, and what it clears.
+"""Clearing by the provider: what it takes out of a request that asks it to clear old tool results.
 
 Where reasoning is bound to what precedes it, a changed result may be refused. A provider's own
 clearing is no change, as it compares what was sent. So a request asks for it, and says by `keep`
 where it ends: at the tool uses that stay. The provider remembers nothing, each request is cleared
 anew; with as many tool uses as stand behind the boundary, its cut is the boundary.
 
-The boundary moves by the same rule as ever, under the same promise, reckoned with what the provider
-clears: every result before the cut, errors and short ones included, but those of excluded tools.
+The boundary moves by the same rule as ever, under the same promise (`masking.window.decide`). It
+reckons with what the provider clears: every result before the cut, errors and short ones included,
+but those of excluded tools.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from types import MappingProxyType
-from typing import NamedTuple
 
 from masking.conversation import Conversation
-from masking.model import Decision, Element, Replacement, ToolResult
+from masking.model import Decision, Replacement, ToolResult
 from masking.patterns import matches
-from masking.tokens import estimate_tokens
-from masking.window.boundary import Boundary, BoundaryPrices, Candidate, Layout, SentMoves, lay_out
-from masking.window.decide import ConversationContext, Limits, Move, Past, add_move
+from masking.window.boundary import (
+    Boundary,
+    BoundaryPosition,
+    BoundaryPrices,
+    lay_out,
+    window_edge,
+)
+from masking.window.decide import (
+    Clearing,
+    ConversationContext,
+    Limits,
+    WindowDecisions,
+    begin_past,
+    find_behind,
+    find_sent_moves,
+    leave_whole,
+    measure_candidates,
+)
 from masking.window.placeholder import Rendering
 from masking.window.policy import MaskPolicy
 
 _PLACEHOLDER = "[Old tool result cleared by the provider]"
-"""What a provider puts in place of a result is written nowhere. It is reckoned to be as long."""
+"""What a provider puts in place of a result is documented nowhere; we assume this length."""
 
 _RENDERING = Rendering(_PLACEHOLDER, must_shrink=False)
-
-
-class Clearing(NamedTuple):
-    """What a provider is asked to clear: the results of all tool uses but the last `keep`.
-
-    excluded: the tools whose results stay.
-    tokens: how many that takes out of the prompt, by our estimate; more than none.
-    """
-
-    keep: int
-    excluded: tuple[str, ...]
-    tokens: int
-
-
-class ClearingDecisions(NamedTuple):
-    """What a request asks its provider to clear, and the past that its next request will have.
-
-    clearing: None if nothing is to be cleared.
-    settled: what that makes of the results before the cut, by place. What the provider clears stays
-        in the request, so a replacement says only what the model gets.
-    past: None if what is remembered stays as it is, as for a request that is left whole.
-    """
-
-    clearing: Clearing | None = None
-    settled: Mapping[int, Decision] = MappingProxyType({})
-    past: Past | None = None
 
 
 def decide_clearing(
@@ -62,71 +49,65 @@ def decide_clearing(
     prices: BoundaryPrices,
     context: ConversationContext,
     limits: Limits,
-) -> ClearingDecisions:
-    """Decide where a provider's clearing ends in a request.
+) -> WindowDecisions:
+    """Decide every tool result of a request that may ask its provider to clear old ones.
 
-    context: what is remembered of the conversation as one that is cleared.
+    The conversation's past says what was cleared at its earlier requests.
     """
     results, past = conversation.results, context.past
     # What has passed without asking is cached as it was sent, so that is another beginning.
     if past is None or len(context.answers) > past.last.answers + 1:
-        past = Past(met=context.anchor, last=context.anchor, sent=context.now)
-    excluded = _find_excluded(conversation, policy)
+        past = begin_past(context)
+    excluded, policy = _find_excluded(conversation, policy), _without_pins(policy)
+
+    # 1. What each result is, as if it were old enough, and where the boundary stands then.
     layout = lay_out(conversation)
-    candidates = _measure_candidates(results, layout, excluded)
-    masked: dict[int, list[int]] = {}
+    evaluated = [_evaluate(result, excluded, policy) for result in results]
+    candidates = measure_candidates(evaluated, layout, conversation.history)
+    cleared: dict[int, list[int]] = {}
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
         places = [place for place, _, _ in move.results if place < known]
-        masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *places]
-    is_cold, is_frozen = context.state == "cold", limits.only is not None
-    boundary = _ClearingBoundary.at_last(
-        layout,
-        candidates,
-        _forget_pins(policy),
-        prices,
-        SentMoves(masked, past.met.answers, is_cold, is_frozen),
-        conversation.history,
-    )
+        cleared[move.anchor.answers] = [*cleared.get(move.anchor.answers, ()), *places]
+    sent = find_sent_moves(past, cleared, context, limits)
+    boundary = Boundary.at_last(layout, candidates, policy, prices, sent, conversation.history)
     if limits.asks_summary and boundary.allows_whole():
-        return ClearingDecisions()
+        return leave_whole(conversation)
 
-    # A provider clears by calls. So where the model has not read a result of an old call, the cut
-    # stands before that call, in this one request.
-    last = conversation.last_answer
-    uncut = min((r.turn for r in results if r.turn is not None and r.element > last), default=None)
+    # 2. A provider clears by calls. So where the model has not read a result of an old call, the
+    # cut stands before that call, in this one request.
+    edge, last = window_edge(policy, conversation.turns), conversation.last_answer
+    unread = [r.turn for r in results if r.turn is not None and r.element > last]
 
-    def cut(turn: int) -> int:
-        return turn if uncut is None else min(turn, uncut)
+    def cut(position: BoundaryPosition) -> tuple[int, list[Decision]]:
+        turn = min((position.turn, *unread))
+        placed = find_behind(conversation, edge, BoundaryPosition(turn, len(results)))
+        return turn, [
+            decision if reason is None else Decision(decision.result, reason)
+            for decision, reason in zip(evaluated, placed, strict=True)
+        ]
 
-    position, moves = past.position, past.moves
+    # 3. It moves where that clears anything new, and asks where that saves anything: in a window
+    # that slides there may be only a few short results.
+    earlier = {place for places in cleared.values() for place in places}
+    position, fresh = past.position, list[int]()
     if boundary.decide():
-        earlier = {place for places in masked.values() for place in places}
-        before = _find_before(results, cut(boundary.position.turn))
-        fresh = [at for at in before if at not in earlier and results[at].tool not in excluded]
-        if fresh:
-            position = boundary.position
-            ids = tuple(map(context.identify, fresh))
-            move = Move(context.anchor, position, ids, _RENDERING)
-            moves = add_move(moves, move, slides=prices.slides)
-    past = replace(past, last=context.anchor, sent=context.now)
-    turn = cut(position.turn)
-    settled = {at: _settle(results[at], excluded, policy) for at in _find_before(results, turn)}
-    tokens = sum(candidates[at].saving for at in settled)
-    if tokens <= 0:  # few short results, in a window that slides: no reason to ask
-        return ClearingDecisions(past=past)
-    in_runs = conversation.wire.answers_in_runs
-    keep = _count_uses(conversation.elements, turn, in_runs=in_runs)
-    clearing = Clearing(keep, tuple(sorted(excluded)), int(tokens))
-    return ClearingDecisions(clearing, settled, replace(past, moves=moves))
-
-
-class _ClearingBoundary(Boundary):
-    """The boundary of what a provider clears. A history keeps it apart from the window's."""
+        _, decisions = cut(boundary.position)
+        fresh = [n for n, d in enumerate(decisions) if d.reason == "cleared" and n not in earlier]
+        position = boundary.position if fresh else position
+    turn, decisions = cut(position)
+    tokens = sum(candidates[n].saving for n, d in enumerate(decisions) if d.reason == "cleared")
+    if tokens <= 0:
+        _, decisions = cut(BoundaryPosition(0, 0))
+        past = past.add(context, position, (), _RENDERING, slides=prices.slides)
+        return WindowDecisions(tuple(decisions), past)
+    past = past.add(context, position, fresh, _RENDERING, slides=prices.slides)
+    clearing = Clearing(_count_uses(conversation, turn), tuple(sorted(excluded)), int(tokens))
+    return WindowDecisions(tuple(decisions), replace(past, cleared=True), clearing=clearing)
 
 
 @lru_cache(maxsize=64)
-def _forget_pins(policy: MaskPolicy) -> MaskPolicy:
+def _without_pins(policy: MaskPolicy) -> MaskPolicy:
     """Return a policy without what other results keep: a provider knows no such rule."""
     return replace(policy, keep_last_k_per_tool=None, keep_latest_turns=0, keep_last_images=0)
 
@@ -150,24 +131,11 @@ def _find_excluded(conversation: Conversation, policy: MaskPolicy) -> frozenset[
     )
 
 
-def _measure_candidates(
-    results: Sequence[ToolResult], layout: Layout, excluded: frozenset[str]
-) -> list[Candidate]:
-    placeholder = estimate_tokens(_PLACEHOLDER)
-    return [
-        Candidate(result.turn, offset, 0 if result.tool in excluded else size - placeholder, None)
-        for result, offset, size in zip(results, layout.offsets, layout.sizes, strict=True)
-    ]
+def _evaluate(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) -> Decision:
+    """Decide a tool result as if it were before the cut.
 
-
-def _find_before(results: Iterable[ToolResult], turn: int) -> Iterator[int]:
-    """Yield the places of the results before the cut, if that stands before a turn."""
-    for place, result in enumerate(results):
-        if result.turn is not None and result.turn < turn:
-            yield place
-
-
-def _settle(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) -> Decision:
+    What a provider clears stays in the request, so a replacement says only what the model gets.
+    """
     tool = result.tool
     if tool is not None and tool in excluded:
         is_kept = matches(tool, policy.keep_tools)
@@ -181,14 +149,14 @@ def _settle(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) ->
     return Decision(result, "cleared", (*texts, *images))
 
 
-def _count_uses(elements: Iterable[Element], turn: int, *, in_runs: bool) -> int:
+def _count_uses(conversation: Conversation, turn: int) -> int:
     """Return how many tool uses there are from a turn on, parallel ones each."""
     uses, turns, in_answer = 0, 0, False
-    for element in elements:
+    for element in conversation.elements:
         if element.speaker != "assistant":
             in_answer = False
         elif element.is_turn:
             turns += not in_answer
-            in_answer = in_runs
+            in_answer = conversation.wire.answers_in_runs
             uses += len(element.calls) if turns > turn else 0
     return uses

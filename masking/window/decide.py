@@ -103,20 +103,41 @@ class Move(NamedTuple):
 class Past:
     """A conversation as it was sent: where it was first met, its moves, and its last request.
 
-    `sent` is when that request left, in seconds of any clock that does not go back. `unknown` is
-    what a later version has written of it, carried along.
+    `sent` is when that request left, in seconds of any clock that does not go back. `cleared` says
+    whether the moves are those of what the provider was asked to clear; nothing is masked then.
+    `unknown` is what a later version has written of it, carried along.
     """
 
     met: Anchor
     moves: tuple[Move, ...] = ()
     last: Anchor
     sent: float
+    cleared: bool = False
     unknown: Fields = field(default_factory=dict)
 
     @property
     def position(self) -> BoundaryPosition:
         """Where the boundary stands since the last move."""
         return self.moves[-1].boundary if self.moves else BoundaryPosition(0, 0)
+
+    def add(
+        self,
+        context: "ConversationContext",
+        position: BoundaryPosition,
+        fresh: Sequence[int],
+        words: Rendering,
+        *,
+        slides: bool,
+    ) -> "Past":
+        """Return the past that the next request has, after a move that took out `fresh` results.
+
+        Without any there was no move.
+        """
+        moves = self.moves
+        if fresh:
+            ids = tuple(map(context.identify, fresh))
+            moves = _add_move(moves, Move(context.anchor, position, ids, words), slides=slides)
+        return replace(self, moves=moves, last=context.anchor, sent=context.now)
 
 
 PrefixState = Literal["first met", "warm", "cold"]
@@ -168,17 +189,31 @@ class Limits(NamedTuple):
 NO_LIMITS = Limits()
 
 
+class Clearing(NamedTuple):
+    """What a provider is asked to clear: the results of all tool uses but the last `keep`.
+
+    excluded: the tools whose results stay.
+    tokens: how many that takes out of the prompt, by our estimate; more than none.
+    """
+
+    keep: int
+    excluded: tuple[str, ...]
+    tokens: int
+
+
 class WindowDecisions(NamedTuple):
     """A decision for each tool result of a request, and the past that its next request will have.
 
     Without a past, what is remembered stays as it is.
 
     left_whole: whether nothing is masked, because an agent asks for a summary.
+    clearing: what the provider is asked to clear; None if nothing is.
     """
 
     decisions: tuple[Decision, ...]
     past: Past | None = None
     left_whole: bool = False
+    clearing: Clearing | None = None
 
 
 def decide(
@@ -202,7 +237,7 @@ def decide(
     if not policy.masks:
         return WindowDecisions(tuple(Decision(result, "off") for result in results))
     past = None if context is None else _recall_past(conversation, context, limits)
-    edge, last_answer = window_edge(policy, conversation.turns), conversation.last_answer
+    edge = window_edge(policy, conversation.turns)
     words = policy.rendering if prices.slides else policy.shrinking_rendering
     again: Mapping[int, Decision] = {}
 
@@ -221,8 +256,7 @@ def decide(
             again, masked = _mask_again(results, past, layout, evaluated, words)
             for place, decision in again.items():
                 evaluated[place] = decision
-            is_cold, is_frozen = context.state == "cold", limits.only is not None
-            sent = SentMoves(masked, past.met.answers, is_cold, is_frozen)
+            sent = find_sent_moves(past, masked, context, limits)
         candidates = measure_candidates(evaluated, layout, conversation.history)
         boundary = Boundary.at_last(layout, candidates, policy, prices, sent, conversation.history)
         if (
@@ -230,8 +264,7 @@ def decide(
             and _leaves_reasoning(conversation, limits, past, again)
             and boundary.allows_whole()
         ):
-            whole = tuple(Decision(result, "summary") for result in results)
-            return WindowDecisions(whole, left_whole=True)
+            return leave_whole(conversation)
         has_moved, position = boundary.decide(), boundary.position
 
     # 2. What that makes of each result.
@@ -242,22 +275,12 @@ def decide(
             known = candidates if not prices.slides else map(_describe, results)
             pinned = _compute_pinned(known, position, policy)
         decisions = []
-        reason: KeepReason | None
-        for place, result in enumerate(results):
-            turn = result.turn
+        placed = find_behind(conversation, edge, position)
+        for place, (result, reason) in enumerate(zip(results, placed, strict=True)):
             if place in again:
                 decisions.append(again[place])
                 continue
-            # The first reason that applies is given, in the contract's order.
-            if result.call_id is None:
-                reason = "bad_id"
-            elif turn is None:
-                reason = "orphan"
-            elif turn >= edge or result.element > last_answer:  # or the model has not read it
-                reason = "in_window"
-            elif turn >= position.turn or place >= position.results:
-                reason = "held"
-            else:
+            if reason is None:
                 reason = pinned.get(place)
                 if reason in _AFTER_NAMES:  # what is named stays so, and that reason comes first
                     reason = _named(result, policy) or reason
@@ -285,14 +308,45 @@ def decide(
         has_moved = not fresh or decisions[fresh[0]].result.element >= last_bound
     if not has_moved:
         decisions, fresh = apply(past.position, ()), []
-    if fresh:
-        ids = tuple(map(context.identify, fresh))
-        move = Move(context.anchor, position, ids, words)
-        past = replace(past, moves=add_move(past.moves, move, slides=prices.slides))
-    past = replace(past, last=context.anchor, sent=context.now)
+    past = past.add(context, position, fresh, words, slides=prices.slides)
     if limits.keeps_reasoning:
         return WindowDecisions(_name_bound(decisions, last_bound), past)
     return WindowDecisions(tuple(decisions), past)
+
+
+def leave_whole(conversation: Conversation) -> WindowDecisions:
+    """Return a request of which nothing is masked, because an agent asks for a summary."""
+    whole = tuple(Decision(result, "summary") for result in conversation.results)
+    return WindowDecisions(whole, left_whole=True)
+
+
+def find_behind(
+    conversation: Conversation, edge: int, position: BoundaryPosition
+) -> Iterator[KeepReason | None]:
+    """Yield why each tool result stays by where it stands; None for those before the boundary.
+
+    The first reason that applies is given, in the contract's order.
+    """
+    last_answer = conversation.last_answer
+    for place, result in enumerate(conversation.results):
+        turn = result.turn
+        if result.call_id is None:
+            yield "bad_id"
+        elif turn is None:
+            yield "orphan"
+        elif turn >= edge or result.element > last_answer:  # or the model has not read it
+            yield "in_window"
+        elif turn >= position.turn or place >= position.results:
+            yield "held"
+        else:
+            yield None
+
+
+def find_sent_moves(
+    past: Past, masked: Mapping[int, Sequence[int]], context: ConversationContext, limits: Limits
+) -> SentMoves:
+    """Return the moves of a past, which took out these places at these requests."""
+    return SentMoves(masked, past.met.answers, context.state == "cold", limits.only is not None)
 
 
 def evaluate(
@@ -535,11 +589,20 @@ def _compute_pinned(
 # What was masked before
 
 
+def begin_past(context: ConversationContext) -> Past:
+    """Return the past of a conversation of which nothing is known."""
+    anchor = context.anchor
+    return Past(met=anchor._replace(read=None), last=anchor, sent=context.now)
+
+
 def _recall_past(conversation: Conversation, context: ConversationContext, limits: Limits) -> Past:
-    """Return what is known of the conversation; a new past if that is nothing."""
-    past, anchor = context.past, context.anchor
-    if past is None or (limits.keeps_reasoning and _was_passed_by(conversation, past, context)):
-        return Past(met=anchor._replace(read=None), last=anchor, sent=context.now)
+    """Return what is known of the conversation; a new past if that is nothing.
+
+    What its provider cleared is not masked, and comes back.
+    """
+    past, keeps = context.past, limits.keeps_reasoning
+    if past is None or past.cleared or (keeps and _was_passed_by(conversation, past, context)):
+        return begin_past(context)
     if all(move.names_results for move in past.moves):
         return past
     # It was written before results had digests. A text that comes back before bound reasoning is
@@ -640,7 +703,7 @@ def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decisio
     )
 
 
-def add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
+def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:
     """Add a move. A sliding window moves at every turn, so its oldest moves are joined."""
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):

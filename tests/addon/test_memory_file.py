@@ -72,6 +72,14 @@ def test_what_the_model_had_read_at_a_place_is_a_field_beside_it() -> None:
     assert () == decode_branches(json.dumps(written))
 
 
+def test_what_the_provider_cleared_is_no_move_to_an_earlier_version() -> None:
+    """It would mask that before bound reasoning."""
+    known = replace(PAST, cleared=True)
+    (written,) = json.loads(encode_branches((known,)))
+    assert (known,) == decode_branches(json.dumps([written]))
+    assert ([], 1) == (written["moves"], len(written["cleared"]))
+
+
 def write(folder: Path, *conversations: tuple[bytes, Branches]) -> None:
     file = MemoryFile(lambda: folder)
     for opening, branches in conversations:

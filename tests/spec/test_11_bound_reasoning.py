@@ -210,7 +210,6 @@ def clear(
     step = meet(conversation, strategies, prices, memories, only=only, now=now, lifetime=300.0)
     rewrite = step.rewrite(clears=True)
     step.remember(rewrite)
-    step.remember_cleared(rewrite)
     return rewrite
 
 

@@ -215,8 +215,8 @@ MUTATIONS = (
     Mutation(
         "the branches that stay when one is forgotten",
         MEMORY,
-        "left = tuple(past for past in known.branches if not _is_of(past, chain, results))",
-        "left: tuple[Past, ...] = ()",
+        "if not _is_of(past, chain, results) or (cleared_only and not past.cleared):",
+        "if cleared_only and not past.cleared:",
         "tests/masking/test_memory.py",
     ),
     Mutation(
@@ -349,16 +349,16 @@ MUTATIONS = (
     ),
     Mutation(
         "a request that counts tokens",
-        MASKER,
-        '        if received.purpose == "answer":\n            if context is not None:',
-        "        if True:\n            if context is not None:",
+        "masking/rewrite.py",
+        'if self.memories is None or self.purpose != "answer":',
+        "if self.memories is None:",
         "tests/addon/test_engine.py",
     ),
     Mutation(
         "texts that a replay keeps for recall",
         MASKER,
-        "            if is_live_answer:\n                self._recall.keep(",
-        "            if True:\n                self._recall.keep(",
+        'if received.purpose == "answer" and not received.replay:',
+        'if received.purpose == "answer":',
         "tests/addon/test_engine.py",
     ),
     Mutation(
