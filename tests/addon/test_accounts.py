@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
@@ -212,8 +213,9 @@ class Session:
         self._messages: list[dict[str, Any]] = [{"role": "user", "content": "Repair it."}]
         self.refused = self.seen = self.refused_to_clear = self.starts = 0
         self.masked: list[frozenset[str]] = []
+        self.drops = False
         self.configure("try")
-        self._engine = self._start()
+        self.engine = self._start()
 
     def configure(self, setting: str) -> None:
         clears, setting = setting == "clear", "try" if setting == "clear" else setting
@@ -229,11 +231,11 @@ class Session:
         return engine
 
     def restart(self) -> None:
-        self._engine.close()
-        self._engine = self._start()
+        self.engine.close()
+        self.engine = self._start()
 
     def close(self) -> None:
-        self._engine.close()
+        self.engine.close()
 
     def take(self, step: Step) -> None:
         if step.before is not None:
@@ -284,7 +286,7 @@ class Session:
         request.headers = HeaderFields([("user-agent", "claude-cli/2.1"), ("x-api-key", "key")])
         match = find_wire_format(request)
         assert match is not None
-        exchange, carrier = self._engine.open(request, match), Carrier(body)
+        exchange, carrier = self.engine.open(request, match), Carrier(body)
         assert exchange is not None
         asyncio.run(exchange.mask(carrier))
         sent = carrier.body
@@ -296,7 +298,10 @@ class Session:
             sent, status = second.body, self._answer(second.body)
             exchange.end_second(status, carrier)
         applied = edit(self._receive(sent)).applied
-        answer = {"usage": {"input_tokens": 1}, "context_management": {"applied_edits": applied}}
+        answer: dict[str, Any] = {"usage": {"input_tokens": 1}}
+        answer["context_management"] = {"applied_edits": applied}
+        if self.drops:
+            answer["input_transformations"] = [{"type": "thinking_dropped"}]
         exchange.finish(status, PlainMessage(json.dumps(answer).encode()))
         self.seen += status == 400
         self.masked.append(_find_masked(sent))
@@ -383,6 +388,30 @@ def test_an_agent_sees_one_refusal_at_most_of_an_account_that_begins_to_refuse(
         (learned,) = Accounts(lambda: Path(name) / "observation-masking").list_learned()
     assert "refuses" == learned.verdict
     assert session.seen <= 1
+
+
+def test_what_the_last_answer_teaches_is_kept_though_it_is_read_as_the_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    session, may_read = Session(tmp_path, is_old=True, prices='"none"', clearing=""), Event()
+    engine = session.engine
+    for _ in range(12):
+        session.take(Step(True))
+    close = engine.recorder.close
+
+    def close_once_it_may_read() -> None:
+        may_read.set()
+        close()
+
+    monkeypatch.setattr(engine.recorder, "close", close_once_it_may_read)
+    engine.recorder.sinks.append(lambda _: may_read.wait())
+    session.take(Step(True))
+    session.drops = True
+    session.take(Step(True))
+    session.close()
+    (learned,) = Accounts(lambda: tmp_path / "observation-masking").list_learned()
+    assert "refuses" == learned.verdict
 
 
 @pytest.mark.parametrize("number", range(1, 8))
