@@ -210,3 +210,33 @@ def test_what_was_taken_in_place_of_a_refused_request_is_recorded(
     (record,) = end(engine, tmp_path)
     assert (200, "accepted", 0) == (record["status"], record["resent"], record["masked"])
     assert {"refused"} == {*record["kept"]}
+
+
+def test_how_another_request_ends_says_nothing_of_a_refusal(engine: Engine, tmp_path: Path) -> None:
+    """A conversation that was refused unmasked, too, waits until a masked request is taken."""
+    engine.use(ConfigFile(tmp_path / "config.toml", ["schema1.resend_on_400=true"]))
+
+    def refuse() -> bool:
+        """Refuse a request, and what goes out in its place; whether anything does."""
+        carrier = Carrier(BODY)
+        exchange = begin(engine, carrier)
+        exchange.begin_answer(400)
+        is_sent = exchange.may_resend(400, carrier.body) and exchange.begin_second() is not None
+        if is_sent:
+            exchange.end_second(400, carrier)
+        exchange.finish(400)
+        return is_sent
+
+    def answer(status: int) -> None:
+        exchange = begin(engine, Carrier(BODY))
+        exchange.begin_answer(status)
+        exchange.finish(status)
+
+    sent = [refuse(), refuse()]
+    for status in (500, 404):
+        answer(status)
+    sent.append(refuse())
+    begin(engine, Carrier(BODY)).finish(interrupted="client left")
+    sent.append(refuse())
+    answer(200)
+    assert [True, False, False, False, True] == [*sent, refuse()]
