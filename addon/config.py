@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from addon.config_commands import Advice
+from addon.counts import pluralize
 from addon.places import (
     FileState,
     config_folder,
@@ -415,7 +416,7 @@ def _render_strategies(settings: Settings) -> Iterator[str]:
 
 
 def _render_policy(policy: MaskPolicy, price_settings: PriceSettings) -> str:
-    words = [f"window of {policy.window_turns} tool turns"]
+    words = [f"window of {pluralize(policy.window_turns, 'tool turn')}"]
     if policy.keep_errors:
         words.append("errors kept")
     if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:

@@ -31,6 +31,7 @@ ROOMS = {
         *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
         *(
             "addon.content",
+            "addon.counts",
             "addon.stored_prices",
             "addon.threads",
             "addon.stages",

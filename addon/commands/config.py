@@ -32,8 +32,8 @@ from addon.config import (
     user_config,
 )
 from addon.config_commands import Advice, dump_toml, render_toml, shipped_values
+from addon.counts import pluralize
 from addon.places import read_regular, replace_file, shipped
-from addon.replay.numbers import pluralize
 from masking.config import (
     REDACTION_VARIABLE,
     ROOT,

@@ -18,12 +18,13 @@ from rich.table import Table
 from addon.accounts import find_learned
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
+from addon.counts import pluralize
 from addon.places import state_folder
 from addon.records.words import BOUND, SHORTENS, Currency, render_dollars, render_error
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
-from addon.replay.numbers import describe_arrival, pluralize
+from addon.replay.numbers import describe_arrival
 from addon.replay.report.page import LogSection
 from masking.accounting import is_about_nothing
 from masking.errors import printable
@@ -77,7 +78,8 @@ def render_headline(answer: LogAnswer, logs: int) -> str:
     """
     if answer.sessions < min(logs, _LEAST_SESSIONS):
         return ""
-    return f"So far, {answer.sessions:,} of about {logs:,} sessions: {_describe(answer, logs)}"
+    sessions = f"{answer.sessions:,} of about {pluralize(logs, 'session')}"
+    return f"So far, {sessions}: {_describe(answer, logs)}"
 
 
 def _describe(answer: LogAnswer, logs: int | None = None) -> str:

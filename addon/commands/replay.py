@@ -46,6 +46,7 @@ from addon.commands.options import (
 )
 from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, counter, log_of, open_work
+from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.words import DOLLARS, Currency, render_saved_percent
 from addon.replay.logs import FoundLogs
@@ -505,9 +506,10 @@ def _render_assumed(replay: ReplayResult) -> str | None:
     count = sum(assumed.requests for assumed in found)
     described = [describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
     more = len(found) - len(described)
-    models = "; ".join([*described, *([f"and {more} more models"] if more else [])])
+    requests = pluralize_part(count, replay.totals.requests, "request")
+    models = "; ".join([*described, *([f"and {pluralize(more, 'more model')}"] if more else [])])
     return (
-        f"Prices are assumed for {count:,} of {replay.totals.requests:,} requests: {models}.\n"
+        f"Prices are assumed for {requests}: {models}.\n"
         "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
     )
 
@@ -559,7 +561,7 @@ class ReplayTable:
         unit = UNITS[summary.cost_unit]
         if self.currency.basis and summary.cost_unit == "usd":
             unit += f", {self.currency.basis}"
-        yield f"The prompts of {summary.requests:,} requests; costs in {unit}\n"
+        yield f"The prompts of {pluralize(summary.requests, 'request')}; costs in {unit}\n"
         costs = (*_COSTS, *(_PARTS if any(each.arrival for _, each in rows) else ()))
         whole = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
         if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):

@@ -33,6 +33,7 @@ from addon.commands.options import (
     whole_number,
 )
 from addon.config import advise
+from addon.counts import pluralize
 from addon.network import Address, find_free_port, read_address
 from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
@@ -590,16 +591,17 @@ def _render_parts(
         yield _explain_nothing(ended)
     signed = tally.passed_through[SIGNED]
     if tally.changed and signed and remedies.signed and explain_passed(tally, SIGNED).command:
-        yield f"{signed} requests passed, as claude-code signs them: {remedies.signed} changes that"
+        passed = f"{count_requests(signed)} passed, as claude-code signs them"
+        yield f"{passed}: {remedies.signed} changes that"
     if tally.outgrown:
         yield render_outgrown(tally)
     if health.unopened:
         hosts = ", ".join(health.unopened)
         count = sum(health.unopened.values())
-        connections = "1 connection" if count == 1 else f"{count} connections"
+        connections = pluralize(count, "connection")
         yield f"{connections} passed unopened, for lack of trust, to {hosts}"
     if health.unserved:
-        yield f"{health.unserved} requests passed in a format that is not masked"
+        yield f"{count_requests(health.unserved)} passed in a format that is not masked"
     if ended.past is not None:
         yield from _render_past(ended.past)
     if ended.lost_network:
@@ -621,7 +623,7 @@ def _render_past(past: Counts) -> Iterator[str]:
         ]
         yield f"connections to other ports, past the proxy: {', '.join(kinds)}"
     if past.quic:
-        yield f"QUIC refused ({past.quic} packet{'' if past.quic == 1 else 's'})"
+        yield f"QUIC refused ({pluralize(past.quic, 'packet')})"
 
 
 def _explain_unmasked(tally: Tally, health: Health, remedies: Remedies) -> str:

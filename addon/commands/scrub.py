@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from addon.commands.options import check_writable
+from addon.counts import pluralize
 from addon.recordings.scrub import scrub_recording
 
 
@@ -18,4 +19,4 @@ def command(recording: Path, out: Path) -> None:
     """
     check_writable(out)
     count = scrub_recording(recording, out)
-    print(f"{out}: {count} requests")
+    print(f"{out}: {pluralize(count, 'request')}")

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from addon.counts import pluralize
 from addon.records.harm import Holdout, dump_harm, list_harm
 from addon.records.record import RequestRecord
 from addon.records.tally import ArrivalSum, Bills, BillSum, RedactionSum, SavedSum, Tally, Waits
@@ -136,8 +137,8 @@ def render_counts(counts: Counter[str]) -> str:
 
 def _describe_requests(tally: Tally) -> Rows:
     count = len(tally.conversations)
-    within = f" in {count:,} conversation{'' if count == 1 else 's'}" if count else ""
-    more = f", and {tally.token_counts:,} that only count tokens" if tally.token_counts else ""
+    within = f" in {pluralize(count, 'conversation')}" if count else ""
+    more = f", and {tally.token_counts:,} to count tokens alone" if tally.token_counts else ""
     yield f"{tally.count - tally.token_counts:,}{within}{more}"
     sent_whole = tally.requests["observed"]
     if 0 < sent_whole < tally.count:
@@ -219,7 +220,8 @@ def _describe_redaction(tally: Tally) -> Rows:
     redaction = tally.redaction
     if redaction.results:
         share = f"{redaction.share or 0:.0%}"
-        yield f"{redaction.redacted:,} of {redaction.results:,} tool results sent ({share})"
+        results = pluralize(redaction.results, "tool result")
+        yield f"{redaction.redacted:,} of {results} sent ({share})"
         counts = zip(_SCENARIOS, redaction.scenarios, strict=True)
         told = ", ".join(f"{what} {count:,}" for what, count in counts if count)
         yield f"by what follows a named tool's result: {told or 'none was sent'}"
@@ -231,8 +233,8 @@ _SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and 
 
 def _describe_reduction(tally: Tally) -> Rows:
     if tally.reductions:
-        stages = (f"{count_requests(n)} by {stage}" for stage, n in tally.reductions.most_common())
-        yield ", ".join(stages)
+        stages = tally.reductions.most_common()
+        yield ", ".join(f"{count_requests(count)} by {stage}" for stage, count in stages)
 
 
 def _describe_summaries(tally: Tally) -> Rows:

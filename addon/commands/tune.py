@@ -28,9 +28,9 @@ from addon.commands.terminal import fits, open_console
 from addon.commands.work import SessionWork, log_of, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice
+from addon.counts import pluralize
 from addon.records.words import Currency
 from addon.replay.logs.session import Account
-from addon.replay.numbers import pluralize
 from addon.replay.replay import Pause, RecordedRequest, ReplaySettings, Session
 from addon.replay.totals import UNITS, AssumedPrice
 from addon.replay.tune.recommend import (
@@ -276,8 +276,8 @@ def render_sweep(sweep: Sweep) -> SweepTable:
     plain, best = sweep.outcomes[sweep.off], recommend(sweep)
     unit = UNITS["usd" if sweep.in_dollars else "input_tokens"]
     title = (
-        f"{len(sweep.outcomes):,} settings on {plain.requests:,} requests of {plain.tokens:,} "
-        f"tokens; costs in {unit}"
+        f"{len(sweep.outcomes):,} settings on {pluralize(plain.requests, 'request')} of "
+        f"{plain.tokens:,} tokens; costs in {unit}"
     )
     rows = []
     shown = {*pareto_front(sweep), best, sweep.present, sweep.off}
@@ -347,7 +347,7 @@ def _render_assumed_count(count: int, settings: ReplaySettings) -> str:
         assumed = AssumedPrice(settings.model, pricing.read, pricing.write, maker, count)
         reason = f": {describe_assumed(assumed)}"
     return (
-        f"Prices are assumed for {count:,} requests{reason}.\n"
+        f"Prices are assumed for {pluralize(count, 'request')}{reason}.\n"
         "Set them with --model or --prices; for good, as obsmask prices HOST MODEL says."
     )
 
@@ -357,15 +357,15 @@ def _explain_sweep(sweep: Sweep, arrival: str) -> Iterator[str]:
     plain, refused = sweep.outcomes[sweep.off], len(sweep.outcomes) - len(sweep.kept)
     yield CAVEAT
     yield (
-        f"Re-reads and quotes are parts of {plain.rereads.calls:,} calls. Worst is the most by "
-        "which a conversation's bill exceeded that of sending everything, at any of its requests. "
-        "The cache is simulated, and costs do not include output."
+        f"Re-reads and quotes are parts of {pluralize(plain.rereads.calls, 'call')}. Worst is the "
+        "most by which a conversation's bill exceeded that of sending everything, at any of its "
+        "requests. The cache is simulated, and costs do not include output."
     )
     if refused:
         yield (
-            f"{refused:,} settings are left out: with them a conversation's bill exceeded the "
-            f"{sweep.promise:.0%} that max_loss allows by more than 2 points, the margin of the "
-            "rule's estimates."
+            f"Left out: {pluralize(refused, 'setting')} with which a conversation's bill exceeded "
+            f"the {sweep.promise:.0%} that max_loss allows by more than 2 points, the margin of "
+            "the rule's estimates."
         )
     yield (
         f"No window under {LEAST_WINDOW} turns is recommended: recordings made without masking "

@@ -32,6 +32,7 @@ from rich.progress import (
 from rich.text import Text
 
 from addon.commands.workers import Workers, open_workers, report
+from addon.counts import pluralize
 from addon.replay.disk import find_passed_over, is_inside
 from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.logs import (
@@ -270,7 +271,7 @@ def _tell_passed_over(paths: Iterable[Path]) -> None:
     for file in islice(odd, _MOST_TOLD):
         _warn(f"left out: {file}: not a regular file in this folder")
     if len(odd) > _MOST_TOLD:
-        _warn(f"left out: {len(odd) - _MOST_TOLD} more files of that kind")
+        _warn(f"left out: {pluralize(len(odd) - _MOST_TOLD, 'more file')} of that kind")
 
 
 def _describe_homes(home: Path, since: datetime | None) -> str:
@@ -597,7 +598,8 @@ class WorkProgress:
     def _count(self) -> str:
         requests = self._requests + self._here + self._workers.count_seen()
         rate = requests / max(time.monotonic() - self._began, 1e-9)
-        return f"{self._sessions:,} sessions, {requests:,} requests, {rate:,.0f}/s"
+        counts = f"{pluralize(self._sessions, 'session')}, {pluralize(requests, 'request')}"
+        return f"{counts}, {rate:,.0f}/s"
 
     def describe(self) -> str:
         """Return a line that says how far the work is."""

@@ -16,6 +16,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from addon.counts import pluralize
+
 if TYPE_CHECKING:
     from mitmproxy.addonmanager import AddonManager
     from mitmproxy.flow import Flow
@@ -187,7 +189,8 @@ class Output:
             return
         line, self._line = self._line, ""
         # A line that broke off is ended first. One that Python has kept may still have come.
-        notice = f"\nUp to {self._lost} lines are missing here: they could not be written.\n"
+        lines = pluralize(self._lost, "line")
+        notice = f"\nUp to {lines} could not be written here.\n"
         if self._print(f"{notice}{line}" if self._lost else line):
             self._lost = 0
         else:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from mitmproxy import http
 from mitmproxy.options import Options
 
+from addon.counts import pluralize
 from masking.model import CHANGES, REASONS, Decision
 
 METADATA = "observation_masking"
@@ -28,12 +29,14 @@ def mark(flow: http.HTTPFlow, decisions: Sequence[Decision]) -> None:
     changed = [decision for decision in decisions if decision.reason in CHANGES]
     if changed:
         counts = Counter(decision.reason for decision in changed)
-        what = ", ".join(f"{reason} {count}" for reason, count in counts.items())
+        what = ", ".join(
+            f"{reason} {pluralize(count, 'tool result')}" for reason, count in counts.items()
+        )
         before = sum(decision.chars_before for decision in changed)
         after = sum(decision.chars_after for decision in changed)
-        flow.comment = f"{what} tool results: {before:,} -> {after:,} characters"
+        flow.comment = f"{what}: {before:,} -> {after:,} characters"
         if images := sum(decision.images_masked for decision in changed):
-            flow.comment += f", {images} images"
+            flow.comment += f", {pluralize(images, 'image')}"
 
 
 def mark_resent(flow: http.HTTPFlow) -> None:

@@ -22,6 +22,7 @@ from mitmproxy.connection import Server
 from mitmproxy.proxy.mode_specs import ReverseMode
 from OpenSSL import SSL
 
+from addon.counts import pluralize
 from addon.engine import Engine
 from addon.proxy.health import NAME
 from addon.request import is_opened, one_line
@@ -97,7 +98,9 @@ class Passthrough:
             return ""
         named = [f"{count} to {one_line(host)}" for host, count in counts[:_MAX_NAMED]]
         if rest := counts[_MAX_NAMED:]:
-            named.append(f"{sum(count for _, count in rest)} to {len(rest)} more hosts")
+            named.append(
+                f"{sum(count for _, count in rest)} to {pluralize(len(rest), 'more host')}"
+            )
         return f"; connections passed through unopened, for lack of trust: {', '.join(named)}"
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:

@@ -19,6 +19,7 @@ from mitmproxy.exceptions import FlowReadException
 from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.websocket import WebSocketMessage
 
+from addon.counts import pluralize, pluralize_part
 from addon.proxy.marks import (
     find_original,
     find_original_message,
@@ -248,11 +249,11 @@ def open_recording(path: Path) -> FlowSession:
     except ValueError as error:
         if not whole:
             raise
-        damage = f"{error}; only the {whole:,} flows before that are read"
+        damage = f"{error}; only {pluralize(whole, 'flow')} before that could be read"
     if lost:
         raise ValueError(
-            f"{path}: {lost:,} of {whole:,} requests were masked before they were recorded, and "
-            "the client's own bodies were not kept: record with keep_original, or without masking"
+            f"{path}: {pluralize_part(lost, whole, 'request')} recorded as masked, without the "
+            "client's own bodies: record with keep_original, or without masking"
         )
     return FlowSession(path=path, damage=damage)
 

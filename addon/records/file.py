@@ -105,7 +105,7 @@ class RecordFile:
     def close(self) -> None:
         """Say how many records were lost."""
         if self.lost:
-            self._log(logging.WARNING, f"{self.lost} records were lost: {self._place}")
+            self._log(logging.WARNING, f"records lost: {self.lost:,} ({self._place})")
 
     @property
     def _place(self) -> str:

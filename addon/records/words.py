@@ -10,6 +10,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 from addon.config_commands import Advice
+from addon.counts import pluralize
 from addon.passed import Passed, name_of
 from addon.records.record import Bound, RequestRecord
 from addon.records.tally import (
@@ -234,7 +235,7 @@ def _render_outcome(record: RequestRecord) -> str:
     if record.tool_results is None:
         return "not measured"
     if record.masking == "off":
-        off = f"masking off, {record.tool_results} tool results"
+        off = f"masking off, {pluralize(record.tool_results, 'tool result')}"
         return ", ".join((off, *_render_request_bill(record)))
     time = f"{(record.hook_us or 0) / 1000:.1f} ms"
     outcome = ", ".join((*_render_changes(record), *_render_request_bill(record), time))
@@ -246,19 +247,19 @@ def _render_outcome(record: RequestRecord) -> str:
 
 def _render_changes(record: RequestRecord) -> Iterator[str]:
     masked = "had the provider clear" if record.clearing == "asked" else "masked"
-    yield f"{masked} {record.masked} of {record.tool_results} tool results"
+    yield f"{masked} {record.masked} of {pluralize(record.tool_results or 0, 'tool result')}"
     if record.shortened:
         yield f"{record.shortened} shortened at arrival"
     if (record.kept or {}).get("summary"):
         yield "left whole for a summary"
     if record.masked_images:
-        yield f"{record.masked_images} images in them"
+        yield f"{pluralize(record.masked_images, 'image')} in them"
     if record.redacted:
         yield f"redacted {record.redacted}"
     if record.reduction_stage is not None:
         yield f"reduced by {record.reduction_stage}"
     if record.dropped_messages:
-        yield f"dropped {record.dropped_messages} of {record.messages} messages"
+        yield f"dropped {record.dropped_messages} of {pluralize(record.messages or 0, 'message')}"
     before, after = record.request_tokens_before, record.request_tokens_after
     if before is not None and after is not None and (smaller := render_change(before, after)):
         yield smaller
@@ -374,7 +375,7 @@ def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
 def _list_counts(tally: Tally) -> Iterator[str]:
     yield count_requests(tally.count - tally.token_counts)
     if tally.token_counts:
-        yield f"{tally.token_counts:,} more that only count tokens"
+        yield f"{tally.token_counts:,} more to count tokens alone"
     if tally.failed:
         yield f"{tally.failed:,} failed"
 
@@ -482,21 +483,18 @@ def why_lost(tally: Tally) -> str | None:
     waits = [wait for each in lost if (wait := each.pays_off_in) is not None]
     if not waits:
         return None
-    more = "" if max(waits) == 1 else "s"
+    more = pluralize(max(waits), "more request")
     if len(lost) == 1:
-        return (
-            "a move of the boundary has just been paid for; it pays off in about "
-            f"{waits[0]:,} more request{more}"
-        )
+        return f"a move of the boundary has just been paid for; it pays off in about {more}"
     return (
         f"in {len(lost):,} conversations the last move has not paid off: they would need up to "
-        f"{max(waits):,} more request{more}"
+        f"{more}"
     )
 
 
 def count_requests(count: int) -> str:
     """Return `1 request`, `2 requests`."""
-    return f"{count:,} request{'' if count == 1 else 's'}"
+    return pluralize(count, "request")
 
 
 def count_summaries(count: int) -> str:
@@ -522,7 +520,7 @@ def list_rereads(tally: Tally) -> Iterator[str]:
 
 
 def _count_calls(count: int) -> str:
-    return "1 call" if count == 1 else f"{count:,} calls"
+    return pluralize(count, "call")
 
 
 def render_resent(tally: Tally) -> str:
@@ -749,7 +747,7 @@ def explain_passed(tally: Tally, why: str) -> WhyUnmasked:
 def render_totals(totals: Totals) -> str:
     """Return the line at the end of a run: its requests, failures, and what masking did."""
     sent, replayed = totals.sent, totals.replayed
-    count = count_requests(replayed.tally.count).replace(" ", " replayed ")
+    count = pluralize(replayed.tally.count, "replayed request")
     again = f"{count}: {_render_run(replayed)}"
     if replayed.tally.count and not sent.tally.count:
         return again
@@ -773,23 +771,23 @@ def _list_run(run: RunTally) -> Iterator[str]:
         filter(
             None,
             (
-                f"{tally.masked} results masked",
+                f"{pluralize(tally.masked, 'result')} masked",
                 render_change(tally.tokens_before, tally.tokens_after),
             ),
         )
     )
     if tally.images:
-        yield f"{tally.images} images masked in them"
+        yield f"{pluralize(tally.images, 'image')} masked in them"
     if tally.redacted:
-        yield f"{tally.redacted} results redacted"
+        yield f"{pluralize(tally.redacted, 'result')} redacted"
     if tally.rereads:
-        yield f"{tally.rereads} re-read{'' if tally.rereads == 1 else 's'} of masked results"
+        yield f"{pluralize(tally.rereads, 're-read')} of masked results"
     if tally.arrival.rereads:
-        yield f"{tally.arrival.rereads} re-reads of shortened results"
+        yield f"{pluralize(tally.arrival.rereads, 're-read')} of shortened results"
     if tally.arrival.quotes:
-        yield f"{tally.arrival.quotes} quotes of what was left out at arrival"
+        yield f"{pluralize(tally.arrival.quotes, 'quote')} of what was left out at arrival"
     if bound := tally.kept["bound"]:
-        yield f"{bound} results kept for bound reasoning"
+        yield f"{pluralize(bound, 'result')} kept for bound reasoning"
     if tally.summaries:
         yield count_summaries(tally.summaries)
     for stage, count in tally.reductions.most_common():
@@ -799,7 +797,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield why
     yield from list_arrival(tally, tally.masked_bills)
     if run.held:
-        yield f"{len(run.held)} conversations with a held boundary"
+        yield f"{pluralize(len(run.held), 'conversation')} with a held boundary"
     if tally.outgrown:
         yield render_outgrown(tally)
     if tally.resent:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 
+from addon.counts import pluralize
 from addon.replay.totals import ArrivalSummary, CostUnit
 from masking.accounting import is_about_nothing
 
@@ -30,11 +31,6 @@ def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
         return f"{sign}${abs(amount):,.{digits}f}"
 
     return render
-
-
-def pluralize(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 request`, `2,000 requests`."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def describe_arrival(arrival: ArrivalSummary, calls: int, render: Callable[[float], str]) -> str:

@@ -160,7 +160,7 @@ def test_a_flow_is_marked_with_the_images_that_are_masked(
     messages[2]["content"] = [{"type": "text", "text": messages[2]["content"]}, image]
     flow = chat_flow(encoded({"messages": messages}))
     assert b"[image: png 1280x800 masked]" in run(addon, flow)
-    assert flow.comment == "masked 3 tool results: 1,140 -> 54 characters, 1 images"
+    assert flow.comment == "masked 3 tool results: 1,140 -> 54 characters, 1 image"
     marks = flow.metadata["observation_masking"]
     assert [mark["images_masked"] for mark in marks] == [1, 0, 0, 0, 0]
 

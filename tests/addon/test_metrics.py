@@ -206,7 +206,7 @@ def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path
     assert health
     assert health.lost_records == 2
     assert health.summary.startswith("2 requests; ")
-    assert "2 records were lost: /dev/full" in live.proxy.log
+    assert "records lost: 2 (/dev/full)" in live.proxy.log
     assert live.proxy.log.count("no records in /dev/full: No space left on device") == 1
     assert "2 requests: 2 with masking on (0 failed); 6 results masked" in live.proxy.log
     assert "Traceback" not in live.proxy.log

@@ -202,12 +202,12 @@ def test_a_model_and_prices_can_be_chosen(
     [
         (
             ("--model", "gpt-99-ultra"),
-            "Prices are assumed for 13 of 13 requests: gpt-99-ultra is not known (cached at 0.1, "
+            "Prices are assumed for all 13 requests: gpt-99-ultra is not known (cached at 0.1, "
             "written at 1.25).",
         ),
         (
             ("--model", "gpt-4o-high"),
-            "Prices are assumed for 13 of 13 requests: gpt-4o-high as gpt-4o of OpenAI "
+            "Prices are assumed for all 13 requests: gpt-4o-high as gpt-4o of OpenAI "
             "(cached at 0.5, written at 1).",
         ),
         (("--model", "gpt-4o"), None),
@@ -238,7 +238,7 @@ def test_of_many_models_the_commonest_are_named(
     files[4].write_text(json.dumps(nameless))
     assert main(["replay", *map(str, files)]) == 0
     first = " ".join(capsys.readouterr().out.split()).partition("Set them")[0]
-    assert "Prices are assumed for 40 of 40 requests: a\ufffdb is not known (" in first
+    assert "Prices are assumed for all 40 requests: a\ufffdb is not known (" in first
     assert "; m1 is not known (cached at 0.1, written at 1.25); and 2 more models." in first
     assert ["a\x1bb", "m0", "m1", "m2", None] == [
         each["model"] for each in replay(capsys, *files)["assumed_prices"]

@@ -151,7 +151,7 @@ def test_the_page_tells_what_the_requests_came_to(
             ],
             "Requests",
             [
-                "3, and 1 that only count tokens",
+                "3, and 1 to count tokens alone",
                 "2 of them only observed, 1 of them held out: their costs stand apart",
             ],
             id="of which kinds requests are",

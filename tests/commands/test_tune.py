@@ -152,7 +152,7 @@ def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
     for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
         settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings(prices))
         run_tune(work_on(SESSIONS, workers), settings, console, Advice())
-        assert is_left_out == ("settings are left out" in console.export_text())
+        assert is_left_out == ("Left out: " in console.export_text())
 
 
 ONE = Grid(

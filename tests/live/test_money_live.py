@@ -214,7 +214,7 @@ def test_a_boundary_is_held_where_the_cache_fails_after_a_move(
     assert records[-1]["kept"]["held"] > 0
     assert live.proxy.log.count("the boundary is held where it is") == 1
     assert live.proxy.log.count("hosts.uncached=localhost") == 1
-    assert "1 conversations with a held boundary" in live.proxy.log
+    assert "1 conversation with a held boundary" in live.proxy.log
     assert not other["boundary_held"]
 
 

@@ -253,7 +253,7 @@ def test_lines_that_cannot_be_printed_are_lost_and_a_later_line_says_so(tmp_path
         print("said", file=output)
         print("said again", file=output)
     lines = (tmp_path / "log").read_text().splitlines()
-    notice = "Up to 2 lines are missing here: they could not be written."
+    notice = "Up to 2 lines could not be written here."
     assert [
         "lost",
         "in one",
@@ -280,7 +280,7 @@ def test_a_reader_that_stands_still_holds_nothing_up() -> None:
         while not said.endswith(b"x\n"):
             said += reader.read1(4_096)
         slow.join()
-        notice = "\nUp to 2 lines are missing here: they could not be written.\n"
+        notice = "\nUp to 2 lines could not be written here.\n"
         assert f"{notice}said\n{line}\n" == said.decode()
 
 

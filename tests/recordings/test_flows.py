@@ -391,8 +391,8 @@ def foreign(_: Path, out: Path) -> Path:
 REFUSED = pytest.mark.parametrize(
     ("make", "problem"),
     [
-        pytest.param(without_originals, "of 21 requests were masked before", id="no originals"),
-        pytest.param(with_damaged_originals, "of 21 requests were masked before", id="damaged"),
+        pytest.param(without_originals, "21 requests recorded as masked", id="no originals"),
+        pytest.param(with_damaged_originals, "21 requests recorded as masked", id="damaged"),
         pytest.param(foreign, "is no complete mitmproxy recording", id="no recording"),
     ],
 )
@@ -443,7 +443,7 @@ def test_the_whole_flows_of_a_truncated_recording_are_replayed(
         shown, said = capsys.readouterr()
         assert len(BODIES) - 1 == json.loads(shown)["total"]["requests"]
         assert f"obsmask: {cut} is no complete mitmproxy recording: " in said
-        assert f"; only the {len(BODIES) - 1} flows before that are read\n" in said
+        assert f"; only {len(BODIES) - 1} flows before that could be read\n" in said
 
 
 def test_several_prices_read_a_recording_once(

@@ -162,7 +162,7 @@ def test_a_file_of_something_else_is_left_as_it_is(
     assert LINE == notes.read_bytes()
     assert caplog.messages == [
         f"no records in {path}: it holds something else than records, and is left alone",
-        f"3 records were lost: {path}",
+        f"records lost: 3 ({path})",
     ]
 
 
@@ -301,7 +301,7 @@ def test_a_full_disk_leaves_no_part_of_a_record(
     assert file.lost == 3
     assert caplog.messages == [
         f"no records in {path}: the disk is full",
-        f"3 records were lost: {path}",
+        f"records lost: 3 ({path})",
     ]
 
 

@@ -547,7 +547,7 @@ def test_a_loss_says_when_it_pays_off(
                 {"purpose": "count"},
                 {"purpose": "count"},
             ],
-            "1 request, 2 more that only count tokens; input of 1 request cost about $3.00 at "
+            "1 request, 2 more to count tokens alone; input of 1 request cost about $3.00 at "
             "OpenAI's price, without masking about $4.00: saved $1.00 (25%); output cost "
             "about $0.50 either way",
             id="the maker's price, and requests that count tokens",
@@ -858,7 +858,7 @@ MEASURED: dict[str, object] = {
         pytest.param(
             [MEASURED, MEASURED | {"masking": "observed", "conversation": 1}],
             "2 requests: 1 with masking on (0 failed), 1 with masking observed (0 failed); "
-            "2 results masked, 25% smaller; 1 results redacted; 1 reduced by masking; "
+            "2 results masked, 25% smaller; 1 result redacted; 1 reduced by masking; "
             "1 only observed: masking would have masked tool results",
             id="what was only observed is not what was done",
         ),
@@ -887,7 +887,7 @@ MEASURED: dict[str, object] = {
         ),
         pytest.param(
             [{"masked": 1, "kept": {"bound": 2, "error": 1}}, {"kept": {"bound": 3}}],
-            "2 requests: 2 with masking on (0 failed); 1 results masked; "
+            "2 requests: 2 with masking on (0 failed); 1 result masked; "
             "5 results kept for bound reasoning",
             id="what reasoning is bound to",
         ),
@@ -897,7 +897,7 @@ MEASURED: dict[str, object] = {
                 {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
             ],
             "2 requests: 2 with masking on (0 failed); 0 results masked; "
-            "1 conversations with a held boundary",
+            "1 conversation with a held boundary",
             id="each held conversation once",
         ),
         pytest.param(
@@ -905,7 +905,7 @@ MEASURED: dict[str, object] = {
                 {"kept": {"summary": 9}},
                 {"conversation_id": "a", "masked": 1, "fits_unmasked": False},
             ],
-            "2 requests: 2 with masking on (0 failed); 1 results masked; 1 request for a "
+            "2 requests: 2 with masking on (0 failed); 1 result masked; 1 request for a "
             "summary left whole; 1 conversation no longer fits its model without masking: switch "
             "masking off only after the agent has made a summary (/compact)",
             id="a summary, and a conversation that needs masking",
@@ -913,7 +913,7 @@ MEASURED: dict[str, object] = {
         pytest.param(
             [{"replay": True, **MEASURED}],
             "1 replayed request: 2 results masked, 50% smaller; "
-            "1 results redacted; 1 reduced by masking",
+            "1 result redacted; 1 reduced by masking",
             id="replayed requests alone",
         ),
         pytest.param(
@@ -1017,7 +1017,7 @@ def test_arrival_is_in_every_line_about_requests() -> None:
     totals.add(record(**bill(9, 5, 0.8, **SHORT, arrival_rereads=2, arrival_quotes=1)))
     line = render_totals(totals)
     assert told in line
-    assert "2 re-reads of shortened results; 1 quotes of what was left out at arrival" in line
+    assert "2 re-reads of shortened results; 1 quote of what was left out at arrival" in line
 
 
 def test_what_was_only_observed_would_have_been_saved() -> None:

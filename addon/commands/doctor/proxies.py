@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from addon.commands.doctor.report import Finding, broken, note, ok
+from addon.counts import pluralize
 from addon.network import Address, find_free_port, is_this_machine
 from addon.proxy.authorities import own_authority, user_bundle
 from addon.proxy.base_urls import Server, read_behind, read_host
@@ -137,18 +138,19 @@ def _check_health(health: Health, place: str, config: Path | None) -> Iterator[F
         )
     if health.lost_records:
         yield broken(
-            f"That proxy could not write {health.lost_records} records",
+            f"That proxy could not write {pluralize(health.lost_records, 'record')}",
             f"df -h {shlex.quote(health.records or '.')}",
         )
     for host, count in health.unopened.items():
         yield note(
-            f"{count} connections to {host} passed through that proxy unopened, unmasked: "
-            "a program does not trust its certificate",
+            f"{pluralize(count, 'connection')} to {host} passed through that proxy unopened, "
+            "unmasked: a program does not trust its certificate",
             RENEW,
         )
     if health.unserved:
         yield note(
-            f"{health.unserved} requests through that proxy were in a format that is not masked"
+            f"{pluralize(health.unserved, 'request')} passed that proxy in a format that is not "
+            "masked"
         )
 
 
@@ -247,7 +249,8 @@ def _check_no_proxy(
         return
     entries = value.replace(",", " ").split()
     rest = [each for each in entries if not any(NoProxy(each).covers(h, _PORT) for h in passing)]
-    more = f" and {len(passing) - _MOST_NAMED} more hosts" if passing[_MOST_NAMED:] else ""
+    others = len(passing) - _MOST_NAMED
+    more = f" and {pluralize(others, 'more host')}" if others > 0 else ""
     yield broken(
         f"{variable} leads requests to {', '.join(passing[:_MOST_NAMED])}{more} past the proxy",
         f"export {variable}={shlex.quote(','.join(rest))}",

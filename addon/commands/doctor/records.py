@@ -7,12 +7,12 @@ from datetime import date
 
 from addon.commands.doctor.report import Finding, note, ok
 from addon.config_commands import Advice
+from addon.counts import pluralize, pluralize_part
 from addon.passed import HELD
 from addon.records.advice import find_uncached, render_uncached
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import explain_passed, list_outgrown
-from addon.replay.numbers import pluralize
 from masking.config import RequestFacts, Rule, Settings
 from masking.prices import find_pricing, open_list
 
@@ -22,7 +22,7 @@ def check_passed(records: Sequence[RequestRecord], advice: Advice) -> Iterator[F
     tally = _count(records)
     for reason, count in tally.passed_through.most_common():
         why = explain_passed(tally, reason)
-        says = f"{count} of {len(records)} requests passed untouched: "
+        says = f"{pluralize_part(count, len(records), 'request')} passed untouched: "
         if reason == HELD["unknown"] and why.change:
             # For a client that nobody has tried, one run is a safer try than a setting.
             risk = f"{says}{why.because}. If it is refused its WebSocket, {why.price}"
@@ -124,8 +124,8 @@ def check_prices(
             yield ok(f"{model} at {host}: {source}, {ratios}")
     if len(asked) > _MOST_NAMED:
         yield ok(
-            f"{len(asked) - _MOST_NAMED} more models were asked for: obsmask prices HOST MODEL "
-            "shows each"
+            f"Asked for, too: {pluralize(len(asked) - _MOST_NAMED, 'more model')}; "
+            "obsmask prices HOST MODEL shows each"
         )
 
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from addon.replay.numbers import pluralize
+from addon.counts import pluralize
 from masking.errors import printable
 
 Level = Literal["ok", "note", "broken"]

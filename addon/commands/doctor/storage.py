@@ -12,10 +12,10 @@ from pathlib import Path
 from addon.accounts import FILE, REFUSAL_HOLDS, Accounts
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.config_commands import Advice
+from addon.counts import pluralize
 from addon.places import state_folder
 from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
-from addon.replay.numbers import pluralize
 from masking.config import RecallSettings
 
 _MEGABYTE = 1_000_000

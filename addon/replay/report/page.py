@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from addon.replay.numbers import pluralize
+from addon.counts import pluralize
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings
 from addon.replay.report.tables import (
     POLICIES,

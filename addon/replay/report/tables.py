@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from addon.counts import pluralize
 from addon.replay.numbers import (
     choose_money_format,
     describe_arrival,
-    pluralize,
     render_count,
     render_percent,
 )

@@ -48,7 +48,7 @@ def test_what_costs_the_model_its_reasoning_is_no_fix_to_copy() -> None:
     (found,) = check_passed([bound], Advice(Path("mine.toml")))
     assert "obsmask run --shorten -- COMMAND" == found.fix
     assert found.says == (
-        "1 of 1 requests passed untouched: the model would lose its reasoning; obsmask run "
+        "1 request passed untouched: the model would lose its reasoning; obsmask run "
         "--shorten cuts long results all the same; obsmask config set --config mine.toml "
         "schema1.bound_reasoning=drop (undo: obsmask config unset --config mine.toml "
         "schema1.bound_reasoning) changes that, but the model then loses its earlier reasoning"
@@ -117,8 +117,8 @@ def test_it_says_where_each_price_comes_from() -> None:
 
 def test_many_models_are_not_all_named() -> None:
     found = list(check_prices(Settings(), [record(model=f"gpt-{n}") for n in range(20)], Advice()))
-    (more,) = [each for each in found if "more models" in each.says]
-    assert more.says.startswith("8 more models")
+    (more,) = [each for each in found if "more model" in each.says]
+    assert more.says.startswith("Asked for, too: 8 more models;")
 
 
 def test_a_host_without_cached_tokens_is_told() -> None:
