@@ -166,7 +166,7 @@ class BoundaryMemory:
                 own = _without_others(followed, results)
                 is_at_end = _is_on(branch.last, answers)
                 is_same = _is_same_run(followed, read, is_at_end=is_at_end)
-                rank = _rank(followed, own, before, is_at_end=is_at_end, is_same=is_same)
+                rank = _rank(followed, own, read, before, is_at_end=is_at_end, is_same=is_same)
                 if best is None or rank > best:
                     best, past, goes_on = rank, own, is_at_end
                     # What is at the request's own place, with other results, is another run. An
@@ -808,6 +808,8 @@ class _Rank(NamedTuple):
     likeness: 2 if the request has all that was masked in it; also if it has most of that and goes
         on from the conversation's end, since an agent may edit results of its own. 1 if it has most
         of it. 0 if not: then that is another conversation, such as a task that is run again.
+    agreed: how many of these answers they share with the same results before them: as a rule the
+        most with its own run, even if others were sent since at places that it has not come to.
     before: how many answers they share before the request's own place, where any run may have been.
     is_same: whether the request has the results, too, that were before the latest place which they
         share: as a rule that is its own run, and no other.
@@ -815,19 +817,25 @@ class _Rank(NamedTuple):
     """
 
     likeness: int
+    agreed: int
     before: int
     is_same: bool
     fit: int
 
 
-def _rank(followed: Past, own: Past, before: int, *, is_at_end: bool, is_same: bool) -> _Rank:
+def _rank(
+    followed: Past, own: Past, read: Sequence[bytes], before: int, *, is_at_end: bool, is_same: bool
+) -> _Rank:
     """Rank a conversation by what it has masked so far, and by what of that the request has."""
     has_all = own is followed
     same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
     has_most = 2 * same >= masked
     shared = own.last if is_at_end else own.moves[-1].anchor if own.moves else own.met
+    passed = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
+    agreed = max((each.answers for each in passed if _has_read(each, read)), default=0)
     return _Rank(
         likeness=2 if has_all or (has_most and is_at_end) else int(has_most),
+        agreed=min(agreed, before),
         before=min(shared.answers, before),
         is_same=is_same,
         fit=0 if is_same else 2 * same - masked,

@@ -5,7 +5,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
@@ -289,15 +289,24 @@ def run_task(run: int, said: list[str], *, split: bool = False) -> list[ChatMess
     st.lists(st.integers(0, 5), max_size=40),
     st.booleans(),
     st.sampled_from([1.0, 0.5, 0.1]),
+    st.lists(st.integers(1, 6), min_size=6, max_size=6),
 )
+# Another run was sent at the request's own place, this one last some answers before.
+@example([["ok"] * 5] * 2, [], False, 1.0, [1, 2, 1, 1, 1, 1])
 def test_runs_of_a_task_with_the_same_answers_change_nothing_in_each_other(
-    said: list[list[str]], order: list[int], split: bool, read: float
+    said: list[list[str]], order: list[int], split: bool, read: float, steps: list[int]
 ) -> None:
-    """Some of their results are alike; some runs go on beside each other, others after."""
+    """Some of their results are alike; some runs go on beside each other, others after.
+
+    steps: of how many requests of each run one comes through here.
+    """
     policy = dataclasses.replace(TENTH, cache_read_ratio=read, cache_write_ratio=1.0)
     together = remembering(policy)
     runs = [run_task(n, each, split=split) for n, each in enumerate(said)]
-    ends = [[at + 1 for at, m in enumerate(run) if m["role"] != "assistant"] for run in runs]
+    ends = [
+        [at + 1 for at, m in enumerate(run) if m["role"] != "assistant"][::step]
+        for run, step in zip(runs, steps, strict=False)
+    ]
     alone = [remembering(policy) for _ in runs]
     for n in [*(n % len(runs) for n in order), *(n for n, run in enumerate(runs) for _ in run)]:
         if ends[n]:
