@@ -462,10 +462,14 @@ def test_bytes_and_messages_agree() -> None:
 
 
 def test_a_result_that_comes_late_is_held_until_the_next_move() -> None:
+    """It is held though the model has read it, and the other result of its turn is masked."""
     late: ChatMessage = {"role": "tool", "tool_call_id": "call_0", "content": "late " * 500}
-    masked = mask_old_tool_results([*TALK, late], TENTH)
-    assert masked[:-1] == mask_old_tool_results(TALK, TENTH)
-    assert masked[-1] == late
+    answer: ChatMessage = {"role": "assistant", "content": "Go on."}
+    before = REQUESTS[-2]  # at the request after it the boundary does not move
+    masked = mask_old_tool_results([*before, late, answer], TENTH)
+    assert masked[: len(before)] == mask_old_tool_results(before, TENTH)
+    assert masked[len(before) :] == [late, answer]
+    assert masked[2] != before[2]
 
 
 def test_with_a_price_no_placeholder_is_longer_than_its_result() -> None:
