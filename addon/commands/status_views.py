@@ -116,18 +116,21 @@ def count_groups(records: Iterable[RequestRecord], by: str, *, replayed: bool = 
 Rows = Iterator[str]
 
 
-def render_overview(tally: Tally, holdout: Holdout) -> Table:
-    """Return the sums of all requests: a row for each thing to know, unless it is nothing."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(overflow="fold")
-    for label, describe in _ROWS.items():
-        for number, line in enumerate(describe(tally)):
-            table.add_row("" if number else label, Text(line))
+def render_overview(tally: Tally, holdout: Holdout) -> Text:
+    """Return the sums of all requests: a row for each thing to know, unless it is nothing.
+
+    The terminal breaks the lines, so that a command in them can be copied.
+    """
     verdict = holdout.compare(datetime.now(UTC))
-    for number, line in enumerate(list_harm(verdict) if verdict else ()):
-        table.add_row("" if number else "Harm", Text(line))
-    return table
+    rows = {label: [*describe(tally)] for label, describe in _ROWS.items()}
+    rows["Harm"] = [*list_harm(verdict)] if verdict else []
+    width = max((len(label) for label, lines in rows.items() if lines), default=0)
+    lines = [
+        Text.assemble((f"{'' if number else label:{width}}", "bold"), "  ", line)
+        for label, lines in rows.items()
+        for number, line in enumerate(lines)
+    ]
+    return Text("\n").join(lines)
 
 
 def render_counts(counts: Counter[str]) -> str:

@@ -58,6 +58,20 @@ def records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 # What it shows
 
+
+def test_a_command_is_never_broken_on_a_narrow_screen(
+    capsys: pytest.CaptureFixture[str], records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assumed = REQUEST | bill(3, 2) | {"price_source": "assumed"}
+    hosts = [f"{host}.example.org" for host in ("inference", "a-gateway-of-a-long-name")]
+    write_records(records, *(assumed | {"host": host} for host in hosts))
+    shown = "\n".join(status(capsys))
+    commands = [f"obsmask prices {host}" for host in hosts]
+    assert [] == [command for command in commands if command not in shown]
+
+
 _TO_ASCII = str.maketrans("\N{FULL BLOCK}\N{LIGHT SHADE}\N{BOX DRAWINGS LIGHT HORIZONTAL}", "#-=")
 
 
