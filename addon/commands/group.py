@@ -127,12 +127,12 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         raise KeyboardInterrupt(LINE_IS_ENDED) from None
     except (OSError, ValueError, RuntimeError) as error:
-        print(f"obsmask: {_describe(error)}", file=sys.stderr)
+        print(f"obsmask: {describe_error(error)}", file=sys.stderr)
         return 1
     return int(code or 0)
 
 
-def _describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return an error as one line; the system's message follows the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"

@@ -80,6 +80,7 @@ from addon.commands.doctor.storage import (
     check_record_file,
     check_room,
 )
+from addon.commands.group import describe_error
 from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
@@ -371,7 +372,7 @@ def examine(it: Setup, checks: Checks = CHECKS) -> Iterator[Found]:
         try:
             yield from ((topic, _fill_in(finding, it.command)) for finding in check(it))
         except (OSError, ValueError, RuntimeError) as error:
-            yield topic, broken(f"This check failed: {' '.join(str(error).split())}")
+            yield topic, broken(f"This check failed: {' '.join(describe_error(error).split())}")
 
 
 def _fill_in(finding: Finding, command: Sequence[str]) -> Finding:
