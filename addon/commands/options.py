@@ -283,6 +283,8 @@ def check_writable(file: Path) -> None:
         raise OSError(f"{file}: there is no folder {folder}")
     if not folder.is_dir():
         raise OSError(f"{file}: {os.strerror(errno.ENOTDIR)}")
+    if file.exists() and not (file.is_file() or file.is_char_device()):
+        raise OSError(f"{file}: not a regular file")  # a pipe would wait for a reader
     if not os.access(file if file.exists() else folder, os.W_OK):
         raise OSError(f"{file}: {os.strerror(errno.EACCES)}")
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -428,6 +429,7 @@ def test_a_value_that_cannot_be_is_refused_and_its_option_named(
     [
         pytest.param("none/out", "there is no folder none", id="no such folder"),
         pytest.param("a.json/out", "Not a directory", id="a file in place of the folder"),
+        pytest.param("pipe", "not a regular file", id="a pipe that nobody reads"),
     ],
 )
 def test_what_cannot_be_written_fails_before_any_work(
@@ -440,6 +442,7 @@ def test_what_cannot_be_written_fails_before_any_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "a.json")
+    os.mkfifo("pipe")
     assert main([*command, out]) == 1
     assert f"obsmask: {out}: {problem}\n" == capsys.readouterr().err
 
