@@ -423,25 +423,38 @@ def _make_table(outer: object) -> tomlkit.items.AbstractTable:
     return tomlkit.inline_table() if isinstance(outer, InlineTable) else tomlkit.table()
 
 
-def _uncomment(text: str, keys: Sequence[str]) -> str:
-    """Return a document's text with a setting no longer commented out, if it was in its table."""
+def _find_setting(lines: Sequence[str], keys: Sequence[str], mark: str = "") -> range | None:
+    """Return which lines a setting takes in its table, each behind a mark; None if it is not there.
+
+    A list may take several.
+    """
     *outer, key = keys
-    lines = text.split("\n")
     header = f"[{'.'.join((ROOT, *outer))}]"
     if header not in lines:
-        return text
+        return None
     start = lines.index(header) + 1
     end = next((n for n in range(start, len(lines)) if lines[n].startswith("[")), len(lines))
-    first = next((n for n in range(start, end) if lines[n].startswith(f"#{key} = ")), None)
-    if first is None or any(line.startswith(f"{key} = ") for line in lines[start:end]):
-        return text
-    for last in range(first, end):  # a list may take several lines
-        if not lines[last].startswith("#"):
-            return text
-        setting = [line[1:] for line in lines[first : last + 1]]
+    first = next((n for n in range(start, end) if lines[n].startswith(f"{mark}{key} = ")), None)
+    if first is None:
+        return None
+    for last in range(first, end):
+        if not lines[last].startswith(mark):
+            return None
+        setting = [line.removeprefix(mark) for line in lines[first : last + 1]]
         if _read_or_none("\n".join(setting).encode()) is not None:
-            return "\n".join([*lines[:first], *setting, *lines[last + 1 :]])
-    return text
+            return range(first, last + 1)
+    return None
+
+
+def _uncomment(text: str, keys: Sequence[str]) -> str:
+    """Return a document's text with a setting no longer commented out, if it was in its table."""
+    lines = text.split("\n")
+    found = _find_setting(lines, keys, "#")
+    if found is None or _find_setting(lines, keys) is not None:
+        return text
+    for n in found:
+        lines[n] = lines[n][1:]
+    return "\n".join(lines)
 
 
 def _comment_out(text: str, keys: Sequence[str]) -> str:
@@ -449,21 +462,12 @@ def _comment_out(text: str, keys: Sequence[str]) -> str:
 
     Unchanged if no comment stands before it, as one does in what `obsmask config init` writes.
     """
-    *outer, key = keys
     lines = text.split("\n")
-    header = f"[{'.'.join((ROOT, *outer))}]"
-    if header not in lines:
+    found = _find_setting(lines, keys)
+    if found is None or not lines[found.start - 1].startswith("#"):
         return text
-    start = lines.index(header) + 1
-    end = next((n for n in range(start, len(lines)) if lines[n].startswith("[")), len(lines))
-    first = next((n for n in range(start, end) if lines[n].startswith(f"{key} = ")), None)
-    if first is None or not lines[first - 1].startswith("#"):
-        return text
-    for last in range(first, end):  # a list may take several lines
-        if _read_or_none("\n".join(lines[first : last + 1]).encode()) is not None:
-            setting = f"#{key} = {dump_toml(shipped_values()['.'.join(keys)])}"
-            return "\n".join([*lines[:first], setting, *lines[last + 1 :]])
-    return text
+    setting = f"#{keys[-1]} = {dump_toml(shipped_values()['.'.join(keys)])}"
+    return "\n".join([*lines[: found.start], setting, *lines[found.stop :]])
 
 
 def _read_or_none(data: bytes) -> Mapping[str, Any] | None:
