@@ -44,7 +44,7 @@ from addon.commands.options import (
     replay_options,
     work_options,
 )
-from addon.commands.terminal import fits, open_console
+from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
@@ -472,7 +472,7 @@ def _write_report(
 def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
     console, first = open_console(), replays[0]
     if assumed := _render_assumed(first):
-        console.print(assumed, highlight=False, markup=False)
+        print_text(console, assumed)
     if len(replays) == 1:
         console.print(render_conversations(first, total=total))
     else:

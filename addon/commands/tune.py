@@ -24,7 +24,7 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.replay import describe_assumed
-from addon.commands.terminal import fits, open_console
+from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, log_of, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice
@@ -117,11 +117,11 @@ def run_tune(
         raise ValueError(_explain_nothing(work))
     arrival = _switch_arrival(work, present, sweep, account)
     if count := outcomes[sweep.off].assumed:
-        console.print(_render_assumed_count(count, present), highlight=False, markup=False)
+        print_text(console, _render_assumed_count(count, present))
     console.print(render_sweep(sweep))
-    console.print("\n".join(_explain_sweep(sweep, arrival)), highlight=False)
+    print_text(console, "\n".join(_explain_sweep(sweep, arrival)))
     settings = find_settings(recommend(sweep), present.price_settings)
-    console.print(advice.set(settings), soft_wrap=True, highlight=False, markup=False)
+    print_text(console, advice.set(settings))
     return sweep
 
 

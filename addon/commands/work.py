@@ -33,6 +33,7 @@ from rich.text import Text
 
 from addon.commands.workers import Workers, open_workers, report
 from addon.counts import pluralize
+from addon.records.file import may_hold_records
 from addon.replay.disk import find_passed_over, is_inside
 from addon.replay.files import RecordedConversation, read_conversations
 from addon.replay.logs import (
@@ -211,11 +212,20 @@ def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
                 for conversation in read_conversations(path):
                     yield ConversationSource(conversation.size, conversation)
             except (OSError, ValueError) as error:
+                problem: Exception = error
+                if isinstance(error, ValueError) and may_hold_records(path):
+                    problem = ValueError(f"{path}: {_RECORDS}")
                 if is_named:
-                    raise
-                yield UnreadSource(0, f"left out: {error}")
+                    raise problem from None
+                yield UnreadSource(0, f"left out: {problem}")
         else:
             yield RecordingSource(path, size, is_named)
+
+
+_RECORDS = (
+    "holds records, which say what became of requests and not what was in them: obsmask status "
+    "--records shows them, and without a path the logs of your agents are read"
+)
 
 
 class FoundSessions(NamedTuple):

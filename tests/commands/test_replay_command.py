@@ -20,6 +20,7 @@ from addon.replay.totals import summarize
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
 from tests.live.harness import conversation
+from tests.support.findings import record
 from tests.support.long_results import line_of, run, run_tests
 from tests.support.sessions import CHATS, each_of
 from tests.tools.golden import Replay, replay_recording
@@ -445,6 +446,21 @@ def test_what_cannot_be_written_fails_before_any_work(
     os.mkfifo("pipe")
     assert main([*command, out]) == 1
     assert f"obsmask: {out}: {problem}\n" == capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["replay", "tune"])
+def test_a_records_file_is_no_recording(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "requests.jsonl"
+    file.write_text(record().model_dump_json() + "\n")
+    assert main([command, str(file)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"obsmask: {file}: holds records, ")
+    assert "obsmask status --records shows them" in said
+    written(tmp_path / "other.json")
+    assert main(["replay", str(tmp_path)]) == 0
+    assert f"left out: {file}: holds records, " in capsys.readouterr().err
 
 
 def test_a_page_shows_each_conversation_where_the_table_has_their_total_alone(
