@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import pytest
 
-from addon.replay.numbers import choose_money_format, pluralize, render_count, render_percent
+from addon.replay.numbers import choose_money_format, render_count, render_percent
 from addon.replay.replay import Pause, ReplayedRequest
 from addon.replay.report.page import Origin, bills_by_policy
 from addon.replay.report.tables import (
@@ -273,7 +273,6 @@ def test_money_has_three_digits_of_the_most(
 
 def test_numbers_are_spelled() -> None:
     assert ("12.3%", "\N{MINUS SIGN}12%") == (render_percent(0.123), render_percent(-0.123, 0))
-    assert ("1 request", "2,000 requests") == (pluralize(1, "request"), pluralize(2_000, "request"))
 
 
 def test_what_is_not_printable_is_replaced() -> None:
