@@ -13,6 +13,7 @@ from masking.memory import BoundaryMemory
 from masking.rewrite import Rewrite, Strategies, read_request
 from tests.support.builders import IMAGE, conversations, examples, parts, policies, turn
 from tests.support.images import png
+from tests.support.marks import thorough
 from tests.support.priced import PricedPolicy, at_prices, rewrite_request
 
 LIFETIME = 300.0
@@ -81,8 +82,17 @@ def test_a_conversation_known_from_its_start_is_masked_as_without_a_memory(
         assert stateless.send(messages[:end]).body == known.send(messages[:end]).body
 
 
-@pytest.mark.parametrize("read", [0.5, 0.1, 0.02])
-@pytest.mark.parametrize("keep_latest", [0, 12])
+@pytest.mark.parametrize(
+    ("read", "keep_latest"),
+    [
+        (0.1, 12),
+        thorough(0.5, 0),
+        thorough(0.1, 0),
+        (0.02, 0),
+        thorough(0.5, 12),
+        thorough(0.02, 12),
+    ],
+)
 def test_so_is_a_long_one(read: float, keep_latest: int) -> None:
     policy = dataclasses.replace(TENTH, cache_read_ratio=read, keep_latest_turns=keep_latest)
     without = Session(policy, None).play()
@@ -219,14 +229,14 @@ def test_going_back_and_other_settings_at_once_unmask_nothing_that_slid(back: in
 
 def test_moves_of_a_window_that_slides_do_not_become_more_and_more() -> None:
     session = remembering(dataclasses.replace(TENTH, cache_read_ratio=1.25))
-    messages = talk(150)
+    messages = talk(90)
     session.play(messages[:41])
     session.policy = dataclasses.replace(session.policy, placeholder_template="gone")
     session.play(messages)
     past = session.send(messages).past
     assert past is not None
     assert 64 == len(past.moves)
-    assert [*range(150 - 3)] == [each.place for move in past.moves for each in move.results]
+    assert [*range(90 - 3)] == [each.place for move in past.moves for each in move.results]
 
 
 def test_every_slide_in_words_of_its_own_is_a_move() -> None:

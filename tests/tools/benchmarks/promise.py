@@ -10,7 +10,7 @@ the shipped configuration by more than a percentage point.
 
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -35,18 +35,6 @@ MARGIN = 0.01
 TURNS = 40
 PLAIN = "Python"
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-
-
-def generate() -> Iterator[tuple[str, RecordedConversation]]:
-    """Yield conversations, each with a name that says what is special about it."""
-    for kind in KINDS:
-        yield f"results: {kind}", _converse(results=[kind])
-        yield f"the rest: {kind}", _converse(results=[PLAIN], rest=kind)
-        yield f"now and then: {kind}", _converse(results=[PLAIN, PLAIN, PLAIN, kind])
-    yield "all kinds in turn", _converse(results=[*KINDS])
-    yield "tool schemas of 100 kB", _converse(results=[PLAIN], schema_chars=100_000)
-    yield "tool schemas, padded tables", _converse(results=["padded table"], schema_chars=100_000)
-    yield "images in results", _converse(results=[PLAIN], images=True)
 
 
 def _converse(
@@ -78,6 +66,22 @@ def _converse(
     )
 
 
+def _name_all() -> Iterator[tuple[str, Callable[[], RecordedConversation]]]:
+    for kind in KINDS:
+        yield f"results: {kind}", partial(_converse, results=[kind])
+        yield f"the rest: {kind}", partial(_converse, results=[PLAIN], rest=kind)
+        yield f"now and then: {kind}", partial(_converse, results=[PLAIN, PLAIN, PLAIN, kind])
+    yield "all kinds in turn", partial(_converse, results=[*KINDS])
+    schemas = partial(_converse, schema_chars=100_000)
+    yield "tool schemas of 100 kB", partial(schemas, results=[PLAIN])
+    yield "tool schemas, padded tables", partial(schemas, results=["padded table"])
+    yield "images in results", partial(_converse, results=[PLAIN], images=True)
+
+
+GENERATED = dict(_name_all())
+"""What makes each conversation, by a name that says what is special about it."""
+
+
 def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
     """Return for each price the highest bill at any request, relative to sending everything."""
     counter = TokenCounter()
@@ -88,7 +92,10 @@ def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
 def main() -> int:
     policy = read_shipped().policy
     named = [(session.name, session) for session in read_sessions([Path(a) for a in sys.argv[1:]])]
-    cases: list[tuple[str, Session]] = [*named, *generate()]
+    cases: list[tuple[str, Session]] = [
+        *named,
+        *((name, make()) for name, make in GENERATED.items()),
+    ]
     sessions = [session for _, session in cases]
     with open_processes() as executor:
         found = list(executor.map(partial(find_worst, policy=policy), sessions))
