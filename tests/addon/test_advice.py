@@ -291,7 +291,7 @@ PAGES = "\n".join(page.read_text(encoding="utf-8") for page in find_pages(ROOT))
 
 def test_the_commands_of_the_pages_can_be_taken_over(own: Path, capsys: Screen) -> None:
     blocks = "".join(re.findall(r"^```sh\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL))
-    commands = find_commands(blocks)
+    commands = dict.fromkeys(map(tuple, find_commands(blocks)))
     assert commands
     for command in commands:
         assert main(command) == 0, capsys.readouterr().err
@@ -329,14 +329,17 @@ def read_modules() -> dict[str, ast.Module]:
     }
 
 
+ADVICE_OF = re.compile(r"\b_?advi[cs]e(\(.*\))?$")
+
+
 def find_advising(node: ast.AST, name: str) -> Iterator[str]:
     """Yield the functions in which a setting is set, or a value added, by an `Advice`."""
     for inner in ast.iter_child_nodes(node):
         is_scope = isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         yield from find_advising(inner, f"{name}.{inner.name}" if is_scope else name)  # type: ignore[attr-defined]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        of = ast.unparse(node.func.value).lower()
-        if node.func.attr in ("set", "change", "add") and re.search(r"\b_?advi[cs]e(\(.*\))?$", of):
+        is_change = node.func.attr in ("set", "change", "add")
+        if is_change and ADVICE_OF.search(ast.unparse(node.func.value).lower()):
             yield name
 
 

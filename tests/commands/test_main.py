@@ -158,7 +158,7 @@ def test_the_commands_are_listed_and_nothing_heavy_is_loaded_for_that() -> None:
 def test_tuning_recommends_settings_by_the_command_that_sets_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["tune", str(SESSION)]) == 0
+    assert main(["tune", "--processes", "1", str(SESSION)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].startswith("obsmask config set schema1.enabled=true schema1.window_turns=")
     assert any(line.startswith((" present", " use")) for line in lines)
