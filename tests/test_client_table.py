@@ -10,6 +10,7 @@ from addon.places import recordings
 from addon.recordings.flows import name_of, read_flows
 from masking.wire import FORMATS as WIRE_FORMATS
 from tests.support.client_table import FORMATS, read_clients
+from tests.support.marks import as_one_test
 from tests.support.sessions import TALKS
 from tests.tools.studio.clients import CLIENTS
 
@@ -45,6 +46,7 @@ def test_every_recorded_session_has_its_client() -> None:
     assert {*map(name_of, recordings())} - {*RECORDED} == {"mcp-files"}
 
 
+@as_one_test
 @pytest.mark.parametrize("path", TALKS, ids=name_of)
 def test_the_version_of_a_recording_is_what_the_studio_installs(path: Path) -> None:
     agent, _, _ = name_of(path).rpartition("-")

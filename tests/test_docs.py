@@ -15,6 +15,7 @@ from addon.commands.group import obsmask
 from addon.commands.main import main
 from masking.config.settings import RuleTable, Tables
 from masking.prices import OwnPrice, OwnWindow
+from tests.support.marks import as_one_test
 from tests.support.pages import find_broken_links, find_pages
 from tests.support.places import CONFIG, ROOT
 from tests.tools.benchmarks import assumed, strategies
@@ -83,6 +84,7 @@ OUTSIDE = {name: found for name, found in TABLES.items() if not isinstance(found
 KEYS = {"": OUTSIDE} | {f".{name}": found for name, found in TABLES.items() if name not in OUTSIDE}
 
 
+@as_one_test
 @pytest.mark.parametrize(("table", "keys"), KEYS.items(), ids=[table or "none" for table in KEYS])
 def test_every_key_is_described(table: str, keys: dict[str, object]) -> None:
     section = TEXT.partition(f"| `[observation_masking{table}]` |")[2].partition("\n\n")[0]
@@ -90,6 +92,7 @@ def test_every_key_is_described(table: str, keys: dict[str, object]) -> None:
     assert sorted(keys) == sorted(described)
 
 
+@as_one_test
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_its_lists_are_what_the_code_says(page: Path) -> None:
     """`python -m tests.tools.make_docs` writes them."""
@@ -125,6 +128,7 @@ def test_every_command_has_a_section() -> None:
     assert obsmask.list_commands(click.Context(obsmask)) == sections
 
 
+@as_one_test
 @pytest.mark.parametrize("line", sorted(set(re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.M))))
 def test_every_call_of_the_program_can_be_read(line: str) -> None:
     name, *arguments = shlex.split(line)
@@ -155,11 +159,13 @@ def test_every_module_that_is_named_exists() -> None:
     assert [name for name in sorted(names) if find_spec(name) is None] == []
 
 
+@as_one_test
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_link_leads_somewhere(page: Path) -> None:
     assert find_broken_links(page) == []
 
 
+@as_one_test
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_file_that_is_named_exists(page: Path) -> None:
     names = re.findall(r"`((?:addon|masking|tests|recordings|packaging)/[a-z_/.]*)`", PAGES[page])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 from tests.tools.mutations import MUTATIONS, Mutation, apply, copy_tree, run_tests, try_mutation
 
@@ -21,6 +22,7 @@ def test_a_fault_can_be_made(mutation: Mutation, tmp_path: Path) -> None:
     assert mutation.new in copy.read_text(encoding="utf-8")
 
 
+@as_one_test
 @IN_EACH
 def test_the_tests_that_must_notice_it_are_there(mutation: Mutation) -> None:
     file, _, test = mutation.related.partition("::")

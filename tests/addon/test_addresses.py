@@ -17,6 +17,7 @@ from addon.network import (
     read_address,
     read_ip,
 )
+from tests.support.marks import as_one_test
 
 LOOPBACK = (
     *LOOPBACK_NAMES,
@@ -29,6 +30,7 @@ ELSEWHERE = (
 )
 
 
+@as_one_test
 @pytest.mark.parametrize("host", LOOPBACK)
 def test_loopback_is_this_machine_and_nothing_that_others_reach(host: str) -> None:
     assert (True, True, False) == (is_loopback(host), is_this_machine(host), is_unspecified(host))
@@ -39,6 +41,7 @@ def test_an_unspecified_address_leads_here_and_lets_others_in(host: str) -> None
     assert (False, True, True) == (is_loopback(host), is_this_machine(host), is_unspecified(host))
 
 
+@as_one_test
 @pytest.mark.parametrize("host", ELSEWHERE)
 def test_every_other_host_is_another_machine(host: str) -> None:
     assert (False, False, False) == (
@@ -98,6 +101,7 @@ def test_an_address_is_read(text: str, address: Address, url: str) -> None:
     assert (address, url) == (read_address(text), read_address(text).url)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "text",
     ["", "8080", "localhost", "localhost:none", "localhost:99999", "ftp://localhost:1", "a:1/b"],

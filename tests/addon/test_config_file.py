@@ -45,6 +45,7 @@ from tests.live.harness import (
     running_addon,
     running_upstream,
 )
+from tests.support.marks import as_one_test
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
@@ -656,6 +657,7 @@ UNNAMED = (
 RULE = "[[observation_masking.rules]]\nhost = 'a'\n[observation_masking.rules.schema1]\n"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -33,6 +33,7 @@ from masking.mcp import UNKNOWN, McpSettings
 from masking.wire import FORMATS
 from masking.wire.chat import CHAT
 from masking.wire.gemini import GEMINI
+from tests.support.marks import as_one_test
 
 CODINGS = ("gzip", "deflate", "deflateraw", "br", "zstd", "identity", "none", "Gzip", "x-own")
 
@@ -99,6 +100,7 @@ def test_a_coding_that_nobody_knows_is_an_error() -> None:
     assert ValueError is _decode(decode_body, b"{}", "x-own")
 
 
+@as_one_test
 @pytest.mark.parametrize("coding", ["", *CODINGS[:-1]])
 def test_a_body_that_is_encoded_is_the_same_once_decoded(coding: str) -> None:
     plain = b"some text " * 1_000

@@ -40,6 +40,7 @@ from masking.memory import (
 from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from tests.live.harness import eventually
+from tests.support.marks import as_one_test
 
 PAST = Past(
     met=Anchor(0, b""),
@@ -756,6 +757,7 @@ def test_a_conversation_as_text_is_the_same_again() -> None:
     assert (PAST, PAST) == decode_branches(encode_branches((PAST, PAST)))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "text",
     [

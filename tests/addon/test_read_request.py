@@ -6,6 +6,7 @@ from mitmproxy.test import tutils
 
 from addon.proxy.flows import ReadRequest
 from addon.request import client_of, digest_account, is_signed, is_subscription
+from tests.support.marks import as_one_test
 
 FIELDS = [
     pytest.param((), id="no field"),
@@ -18,6 +19,7 @@ FIELDS = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize("fields", FIELDS)
 def test_it_says_what_mitmproxy_says(fields: tuple[tuple[bytes, bytes], ...]) -> None:
     request = tutils.treq(headers=http.Headers(fields), path=b"/v1/messages?key=secret")

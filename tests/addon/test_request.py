@@ -16,6 +16,7 @@ from addon.request import (
     one_line,
     path_of,
 )
+from tests.support.marks import as_one_test
 
 
 def request(place: str = "api.example", **headers: str) -> http.Request:
@@ -28,6 +29,7 @@ def request(place: str = "api.example", **headers: str) -> http.Request:
     return request
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("user_agent", "expected"),
     [
@@ -68,6 +70,7 @@ def test_a_user_agent_of_any_length_is_read_at_once() -> None:
     assert "/" * 64 == client_of(request(user_agent="/" * 1_000_000))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -135,6 +138,7 @@ SIGNED = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize("headers", SIGNED)
 def test_what_may_sign_a_body_is_known_by_what_it_is_called(headers: dict[str, str]) -> None:
     asked = request("api.example/v1/chat/completions")
@@ -143,6 +147,7 @@ def test_what_may_sign_a_body_is_known_by_what_it_is_called(headers: dict[str, s
     assert is_signed(asked)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "headers",
     [
@@ -211,6 +216,7 @@ def test_an_event_stream_is_known_by_its_type(content_type: str, expected: bool)
     assert is_event_stream(tutils.tresp(headers=headers)) is expected
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [

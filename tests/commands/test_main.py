@@ -13,6 +13,7 @@ from addon.commands.group import obsmask
 from addon.commands.main import main
 from addon.places import shipped
 from addon.recordings.flows import read_flows
+from tests.support.marks import as_one_test
 
 
 def test_the_environment_names_a_bundle_with_the_proxys_authority(
@@ -63,6 +64,7 @@ def test_a_mistake_is_one_line_that_names_the_place(
     assert list(tmp_path.iterdir()) == []
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "arguments",
     [

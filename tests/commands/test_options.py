@@ -12,6 +12,7 @@ from addon.commands.options import policy_options, read_overrides, read_replay_s
 from addon.config import ConfigFile, user_config
 from addon.places import shipped
 from masking.config import RequestFacts, Settings, find_first
+from tests.support.marks import as_one_test
 
 SESSION = shipped("recordings") / RECORDING
 
@@ -28,6 +29,7 @@ def read(*arguments: str) -> Settings:
     return ConfigFile(shipped("config.toml"), overrides).settings
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("arguments", "key", "value"),
     [

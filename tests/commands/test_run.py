@@ -13,6 +13,7 @@ from addon.proxy.health import Health
 from addon.proxy.transparent import Counts
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
+from tests.support.marks import as_one_test
 
 HEALTH = Health(
     software_version="1",
@@ -62,6 +63,7 @@ def render(
     return render_end(tally_of(*records), health, remedies, ENDED, deaths=0, log=None)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("record", "why"),
     [
@@ -194,6 +196,7 @@ def test_a_run_that_outgrew_its_models_says_what_to_do_first(count: int, expecte
 DOCTOR = "obsmask doctor -- agent 'a task'"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("ended", "expected"),
     [

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from masking.wire import MESSAGES, RESPONSES, HeldHistory, Told, read_told
+from tests.support.marks import as_one_test
 
 FUNCTION = {"type": "function_call", "call_id": "call_1", "name": "bash", "arguments": '{"n": 1}'}
 CUSTOM = {"type": "custom_tool_call", "call_id": "call_2", "name": "exec", "input": "ls"}
@@ -92,6 +93,7 @@ def test_a_message_tells_its_id_and_calls() -> None:
     assert ("msg_1", expected) == names(read_told([STREAM]))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "body",
     [

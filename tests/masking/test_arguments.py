@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.window.placeholder import MAX_ARGUMENTS_CHARS, render_arguments
+from tests.support.marks import as_one_test
 
 
 class Spelled(NamedTuple):
@@ -54,6 +55,7 @@ SPELLED = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", SPELLED, ids=lambda given: given.case)
 def test_spells_them_on_one_line(given: Spelled) -> None:
     assert given.expected == render_arguments(given.arguments, given.max_chars)

@@ -41,6 +41,7 @@ from masking.wire.messages import MESSAGES
 from tests.masking.test_every_format_invariants import EVERY, told
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
 from tests.support.builders import MASK_ALL, Spelling, examples, policy, spellings
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -113,6 +114,7 @@ CUTS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("cut", [pytest.param(cut, id=cut.case) for cut in CUTS])
 def test_what_is_left_of_a_text(cut: Cut) -> None:
     found = shorten_text(cut.text, cut.policy.words)
@@ -180,6 +182,7 @@ def test_a_shortened_text_has_its_head_and_its_tail_and_is_not_long(
 # Which bytes change.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_no_other_byte_changes(writer: Writer) -> None:
     last = called(Give("c", write_lines("c")), {"n": 1})
@@ -238,6 +241,7 @@ def _parts_of(conversation: Conversation) -> list[object]:
     return [*((e.speaker, e.texts, e.calls, e.is_bound) for e in conversation.elements), *bound]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_was_shortened_arrives_again_unchanged(writer: Writer) -> None:
     body = writer.tell(TASK, *turn("a", LONG)).body
@@ -335,6 +339,7 @@ STAYS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("stays", STAYS, ids=lambda stays: stays.case)
 def test_which_long_results_stay_whole(stays: Stays) -> None:
     for writer in WRITERS:
@@ -359,6 +364,7 @@ def test_every_outcome_has_its_case() -> None:
     assert {*OUTCOMES} - {"sent_whole"} == tried
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -404,6 +410,7 @@ def test_arguments_that_are_no_object_name_no_file(arguments: object) -> None:
 # Parts, tails, and what is no text.
 
 
+@as_one_test
 @in_each([writer for writer in WRITERS if writer.has_lists])
 def test_each_text_of_a_list_is_shortened_by_itself(writer: Writer) -> None:
     given_texts = ("ok", LONG, LONG[:999], write_lines("b"))
@@ -417,6 +424,7 @@ def test_each_text_of_a_list_is_shortened_by_itself(writer: Writer) -> None:
     assert gone == [*find_left_out(arrived, arrived.shortened[0])]
 
 
+@as_one_test
 @in_each([writer for writer in WRITERS if writer.has_images])
 def test_images_beside_a_long_text_stay(writer: Writer) -> None:
     told = writer.tell(TASK, *called(Give("a", LONG, images=("iVBORw0KGgo=" * 200,))))
@@ -431,6 +439,7 @@ REMINDERS = (
 )
 
 
+@as_one_test
 @pytest.mark.parametrize("tail_chars", [200, 0])
 @pytest.mark.parametrize("head_chars", [300, 0])
 @pytest.mark.parametrize("ends", ["", " \n\t\n"], ids=["", "blanks before them"])
@@ -514,6 +523,7 @@ def test_a_marker_names_lengths_arguments_and_the_recall_id() -> None:
     assert ["already_shortened"] == [each.outcome for each in again]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("template", "found", "expected"),
     [
@@ -535,6 +545,7 @@ def test_a_marker_is_recognized_by_its_own_call(template: str, found: str, expec
     assert expected is parse_marker(template).is_in(found, {"a": "{recall}"})
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("change", "key", "problem"),
     [
@@ -596,6 +607,7 @@ def test_it_is_off_and_a_file_turns_it_on() -> None:
 # When nothing is shortened at all.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     "strategies",
@@ -659,6 +671,7 @@ def test_whether_reasoning_is_bound_to_what_was_shortened(
 # What the strategies after it see.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_placeholders_of_the_window_give_the_clients_length(writer: Writer) -> None:
     chosen = policy(MASK_ALL, placeholder_template="<{original_chars} {recall}>")
@@ -670,6 +683,7 @@ def test_placeholders_of_the_window_give_the_clients_length(writer: Writer) -> N
     assert b"left out" not in found.body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_so_do_those_of_a_redaction(writer: Writer) -> None:
     redaction = RedactionPolicy(True, ("shell",), "<{original_chars}>")
@@ -679,6 +693,7 @@ def test_so_do_those_of_a_redaction(writer: Writer) -> None:
     assert b"<2000>" in found.body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("block", ["", BLOCK], ids=["", "in whose head is half a dispatch result"])
 def test_so_do_those_of_a_reduction(writer: Writer, block: str) -> None:
@@ -690,6 +705,7 @@ def test_so_do_those_of_a_reduction(writer: Writer, block: str) -> None:
     assert [f"[observation masked — {len(text)} chars]"] == placeholders
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_after_a_redaction_a_reduction_still_gives_the_clients_length(writer: Writer) -> None:
     """Two results in one element, of which one is masked by now, and read again for that."""
@@ -704,6 +720,7 @@ def test_after_a_redaction_a_reduction_still_gives_the_clients_length(writer: Wr
     assert ["<2000>", "[observation masked — 2000 chars]"] == placeholders
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("min_chars", "expected"), [(400, "masked"), (547, "too_short"), (2_000, "too_short")]
@@ -725,6 +742,7 @@ def test_a_placeholder_must_be_shorter_than_what_is_left() -> None:
     assert "masked" == rewrite_request(body, chosen).decisions[0].reason
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_window_decides_as_if_the_client_had_sent_them_short(writer: Writer) -> None:
     """So what it promises of a bill holds of a bill that is smaller at every request."""
@@ -745,6 +763,7 @@ def test_the_window_decides_as_if_the_client_had_sent_them_short(writer: Writer)
 # Asked again, and read back.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_who_asks_again_gets_it_whole_and_goes_in_no_circle(writer: Writer) -> None:
     """Nor does a recall: what it prints stays, however often it is asked for."""

@@ -24,6 +24,7 @@ from tests.support.arrivals import (
 )
 from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import MASK_ALL, examples, policy
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -216,6 +217,7 @@ def lengths_of(rewrite: Rewrite) -> list[int]:
     return [*map(len, texts_of(rewrite))]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
 @pytest.mark.parametrize(
@@ -234,6 +236,7 @@ def test_what_was_sent_shortened_stays_so_in_the_same_words(
     assert WHOLE == lengths_of(proxy.send(second.read(), later))[1] or later is OTHER
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_was_sent_whole_stays_so(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 3)
@@ -246,6 +249,7 @@ def test_what_was_sent_whole_stays_so(writer: Writer) -> None:
     assert ["sent_whole", "shortened", "shortened"] == kinds
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_stood_in_a_conversation_at_first_sight_stays_whole(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 4)
@@ -254,6 +258,7 @@ def test_what_stood_in_a_conversation_at_first_sight_stays_whole(writer: Writer)
     assert [WHOLE, WHOLE, SHORT, SHORT] == lengths_of(proxy.send(made[3].read(), ON))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_where_the_window_is_switched_off_all_goes_whole_and_is_forgotten(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 3)
@@ -263,6 +268,7 @@ def test_where_the_window_is_switched_off_all_goes_whole_and_is_forgotten(writer
     assert [WHOLE, WHOLE, SHORT] == lengths_of(proxy.send(made[2].read(), ON))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_who_goes_back_finds_what_was_sent_then(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 3)
@@ -272,6 +278,7 @@ def test_who_goes_back_finds_what_was_sent_then(writer: Writer) -> None:
     assert texts_of(sent)[:2] == texts_of(proxy.send(other.read(), STOPPED))[:2]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_another_result_at_its_place_is_another_result(writer: Writer) -> None:
     proxy = Remembering()
@@ -280,6 +287,7 @@ def test_another_result_at_its_place_is_another_result(writer: Writer) -> None:
     assert [WHOLE] == lengths_of(proxy.send(other.read(), STOPPED))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_results_that_are_forgotten_are_those_of_the_request(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 2)
@@ -402,6 +410,7 @@ def test_before_bound_reasoning_it_goes_on_and_no_request_is_refused(window: Mas
     assert [SHORT] * 4 == sent
 
 
+@as_one_test
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("passed_by", [1, 2])
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "and it was started anew"])

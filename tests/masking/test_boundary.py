@@ -21,7 +21,7 @@ from masking.window.boundary import pays_now
 from masking.window.policy import CERTAIN
 from tests.support import builders
 from tests.support.builders import IMAGE, parts, read, read_body, unanswered
-from tests.support.marks import thorough
+from tests.support.marks import as_one_test, thorough
 from tests.support.priced import (
     PricedPolicy,
     decide,
@@ -505,6 +505,7 @@ def test_a_result_before_its_call_never_counts_as_the_last_of_its_tool() -> None
     assert "in_window" == decisions[0].reason
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "saves"),
     [

@@ -15,6 +15,7 @@ from masking.errors import WireError
 from masking.window import MaskPolicy
 from masking.wire import find_format
 from masking.wire.format import WireFormat
+from tests.support.marks import as_one_test
 from tests.support.places import CAPTURED, CONFIG
 from tests.support.priced import rewrite_request
 
@@ -73,6 +74,7 @@ def test_what_passes_whole(captured: Captured) -> None:
             assert not rewrite_request(body, _shipped(), *_read_path(captured)).decisions
 
 
+@as_one_test
 @pytest.mark.parametrize("captured", [e for e in ALL if e.name not in WHOLE], ids=lambda e: e.name)
 def test_all_others_have_results_masked(captured: Captured) -> None:
     (body,) = map(_spell, captured.bodies)

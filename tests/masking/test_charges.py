@@ -7,6 +7,7 @@ import pytest
 
 from masking.tokens import TokenCounter, estimate_tokens
 from masking.wire import CHAT, CONVERSE, FORMATS, GEMINI, MESSAGES, OLLAMA, RESPONSES, WireFormat
+from tests.support.marks import as_one_test
 
 TEXT = "hello world"
 GUESS = 1_600
@@ -61,6 +62,7 @@ CASES: list[tuple[str, WireFormat, Mapping[str, object], tuple[str, ...], int]] 
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("wire", "element", "texts", "tokens"),
     [pytest.param(*case[1:], id=f"{case[1].name}: {case[0]}") for case in CASES],
@@ -72,6 +74,7 @@ def test_both_sizes_are_made_of_the_same_charges(
     assert tokens + estimate_tokens("".join(texts)) == wire.measure_element(element).total
 
 
+@as_one_test
 @pytest.mark.parametrize("wire", FORMATS, ids=lambda wire: wire.name)
 @pytest.mark.parametrize("part", [7, None, "text", [], {}, {"type": "new"}, {"text": 7}], ids=repr)
 def test_what_no_format_knows_has_one_size_as_well(wire: WireFormat, part: object) -> None:

@@ -17,8 +17,10 @@ from tests.support.builders import (
     turn,
     unanswered,
 )
+from tests.support.marks import as_one_test
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -93,6 +95,7 @@ BINDINGS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", BINDINGS, ids=lambda given: given.case)
 def test_a_result_belongs_to_a_turn(given: Binding) -> None:
     found = read(given.messages).results
@@ -105,6 +108,7 @@ def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
     assert (found.call_id, found.turn, found.tool) == (None, None, None)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "kind", "texts"),
     [
@@ -153,6 +157,7 @@ def test_a_result_may_say_that_it_is_an_error(flag: object, expected: bool) -> N
     assert expected == found.is_error
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -199,6 +204,7 @@ def _is_id(value: object) -> bool:
 PATH = ("file_path", "path")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("function", "expected"),
     [

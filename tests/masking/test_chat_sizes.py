@@ -9,6 +9,7 @@ from masking.wire.chat import CHAT
 from masking.wire.format import measure_tools
 from tests.support.builders import read, read_body
 from tests.support.kinds import KINDS, make_text, make_tools
+from tests.support.marks import as_one_test
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 LOW = {"type": "image_url", "image_url": {"url": "https://example.com/a.png", "detail": "low"}}
@@ -44,6 +45,7 @@ def _count(message: object) -> int:
     return others + sum(map(TokenCounter().count, texts))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "expected"), [(m, e) for _, m, e in MESSAGES], ids=[name for name, _, _ in MESSAGES]
 )
@@ -51,6 +53,7 @@ def test_size_of_a_message(message: dict[str, Any], expected: int) -> None:
     assert expected == measure_message(message)
 
 
+@as_one_test
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_message_is_measured_as_its_tokens_are_counted(kind: str) -> None:
     function = {"name": "write_file", "arguments": json.dumps({"text": make_text(kind, 2_000)})}

@@ -22,6 +22,7 @@ from masking.wire.converse import (
 )
 from masking.wire.format import HeadSize, Marks
 from tests.support.builders import MASK_ALL, OLD
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 
 POINT = {"cachePoint": {"type": "default"}}
@@ -42,6 +43,7 @@ def said(*blocks: object, role: str = "user") -> dict[str, Any]:
 AT = ("content", 1, "toolResult", "content")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("parts", "kind", "texts", "slots", "wrap"),
     [

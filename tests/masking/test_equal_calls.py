@@ -5,11 +5,13 @@ import json
 import pytest
 
 from masking.window import call_key
+from tests.support.marks import as_one_test
 
 LONG = "x" * 2_000
 DEEP = "[" * 400 + "]" * 400
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [

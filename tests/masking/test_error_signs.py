@@ -3,6 +3,7 @@ import json
 import pytest
 
 from masking.window.signs import looks_like_error
+from tests.support.marks import as_one_test
 
 LIMIT = 200
 PADDING = "def load(path): return path\n" * 30
@@ -202,6 +203,7 @@ AGENTS = [
 """What agents make of a command's output, and whether it failed."""
 
 
+@as_one_test
 @pytest.mark.parametrize("output", ["3 files differ", PADDING], ids=["short", "long"])
 @pytest.mark.parametrize(("agent", "result", "expected"), AGENTS)
 def test_a_command_that_failed_is_an_error_in_each_agents_words(
@@ -212,16 +214,19 @@ def test_a_command_that_failed_is_an_error_in_each_agents_words(
     assert expected == looks_like_error(result.replace("OUTPUT", output), LIMIT), agent
 
 
+@as_one_test
 @pytest.mark.parametrize("text", WORDS)
 def test_a_word_makes_a_short_text_an_error(text: str) -> None:
     assert looks_like_error(text, LIMIT)
 
 
+@as_one_test
 @pytest.mark.parametrize("text", NO_WORDS)
 def test_a_short_text_without_a_word_is_no_error(text: str) -> None:
     assert not looks_like_error(text, LIMIT)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("length", "expected"), [(LIMIT - 1, True), (LIMIT, True), (LIMIT + 1, False)]
 )
@@ -253,6 +258,7 @@ AROUND = {
 """What stands before and after a line, by where that makes it stand."""
 
 
+@as_one_test
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize("sign", SIGNS)
 def test_a_sign_at_the_start_of_a_line_makes_a_text_an_error(sign: str, newline: str) -> None:
@@ -263,6 +269,7 @@ def test_a_sign_at_the_start_of_a_line_makes_a_text_an_error(sign: str, newline:
     assert [] == [where for where, text in texts.items() if not looks_like_error(text, LIMIT)]
 
 
+@as_one_test
 @pytest.mark.parametrize("line", [*NO_SIGNS, *(f"see: {sign}" * 9 for sign in WORDS[1:6])])
 def test_a_long_text_that_only_mentions_errors_is_no_error(line: str) -> None:
     assert not looks_like_error(f"{PADDING}{line}\n{PADDING}", LIMIT)
@@ -272,6 +279,7 @@ def test_a_sign_counts_wherever_the_words_do_not() -> None:
     assert looks_like_error("Exit Code: 1", 0)
 
 
+@as_one_test
 @pytest.mark.parametrize("padding", ["", PADDING], ids=["short", "long"])
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -287,6 +295,7 @@ def test_an_error_that_says_none_is_no_error(text: str, expected: bool, padding:
     assert expected == looks_like_error(text + padding, LIMIT)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -304,6 +313,7 @@ def test_a_word_is_no_sign_as_a_key_without_a_value(text: str, expected: bool) -
     assert expected == looks_like_error(text, LIMIT)
 
 
+@as_one_test
 @pytest.mark.parametrize(("text", "expected"), JSON)
 def test_the_json_rule_holds_at_every_length(text: str, expected: bool) -> None:
     texts = text, " " * 9000 + text

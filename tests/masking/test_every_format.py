@@ -21,6 +21,7 @@ from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
 from tests.support.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.support.made_up_format import MADE_UP, NOTE
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, decide, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -124,6 +125,7 @@ BOUND = [
 ]  # fmt: skip
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     plan, notes = ({"path": path, "lines": [1, 2]} for path in ("docs/PLAN.md", "notes.md"))
@@ -132,6 +134,7 @@ def test_a_result_has_the_arguments_of_its_call(writer: Writer) -> None:
     assert [plan, notes] == [parse_arguments(result.arguments) for result in results]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_an_argument_keeps_a_result(writer: Writer) -> None:
     plan = Model((Ask("a", "read", {"path": "docs/PLAN.md"}),))
@@ -146,6 +149,7 @@ def test_a_result_without_a_call_has_no_arguments() -> None:
     assert {} == parse_arguments(result.arguments)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writer", "given"),
     [
@@ -204,6 +208,7 @@ OLDER = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writer", "old"),
     [
@@ -222,18 +227,21 @@ def test_what_becomes_of_an_old_result(writer: Writer, old: Old) -> None:
     assert (old.expected == "masked") == (found.body is not body)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_window_decides_alike(writer: Writer) -> None:
     expected = ["masked"] * 2 * (TURNS - 3) + ["in_window"] * 6
     assert expected == reasons(decide(writer.tell(*LONG).read(), SLIDING))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_boundary_moves_when_it_pays(writer: Writer) -> None:
     found = {*reasons(decide(writer.tell(*LONG).read(), PRICED))}
     assert {"masked", "held", "in_window"} >= found >= {"masked", "in_window"}
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_stays_of_a_target_is_its_latest_result(writer: Writer) -> None:
     reads = [
@@ -253,6 +261,7 @@ def test_what_stays_of_a_target_is_its_latest_result(writer: Writer) -> None:
 # Requests, turns and openings.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_turns_requests_and_openings_are_the_same(writer: Writer) -> None:
     model, found = WRITERS[0].tell(*LONG).read(), writer.tell(*LONG).read()
@@ -266,6 +275,7 @@ def test_turns_requests_and_openings_are_the_same(writer: Writer) -> None:
     assert TURNS == len(answers) == len({answers[at] for at in range(TURNS)})
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_result_lies_between_two_requests(writer: Writer) -> None:
     """And what stands before it in the prompt is what its offset says."""
@@ -281,6 +291,7 @@ def test_a_result_lies_between_two_requests(writer: Writer) -> None:
 # Bytes.
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_no_byte_changes_but_what_is_masked(writer: Writer) -> None:
     told = writer.tell(*LONG)
@@ -299,12 +310,14 @@ def test_no_byte_changes_but_what_is_masked(writer: Writer) -> None:
     assert expected.encode() == found.body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_masking_twice_is_masking_once(writer: Writer) -> None:
     once = rewrite_request(writer.tell(*LONG).body, SLIDING, writer.wire).body
     assert once is rewrite_request(once, SLIDING, writer.wire).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_an_element_is_read_once(writer: Writer) -> None:
     """Whatever the strategies do: only what they change is read again, and the new summary."""
@@ -338,6 +351,7 @@ def reduce_to(max_input_chars: int, summary_max_chars: int = 1_400) -> Reduction
     )
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_redaction_follows_an_answer(writer: Writer) -> None:
     strategies = Strategies(redaction=RedactionPolicy(True, ("shell",), TEMPLATE))
@@ -348,6 +362,7 @@ def test_redaction_follows_an_answer(writer: Writer) -> None:
     assert ["other_tool", "redacted"] * TURNS == reasons(changed.decisions)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_words_before_a_call_redact_nothing(writer: Writer) -> None:
     """Even where the words and the call are two elements."""
@@ -357,6 +372,7 @@ def test_words_before_a_call_redact_nothing(writer: Writer) -> None:
     assert ["in_use"] == reasons(changed.decisions)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
     """An answer with thoughts is one answer, where it is two elements, too."""
@@ -368,6 +384,7 @@ def test_a_redaction_is_new_after_the_first_answer(writer: Writer) -> None:
         told = told.then(User(), Model((), "Yes.", "Hm."))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("budget", "stage"), [(30_000, "masking"), (3_300, "summarization"), (10, "fallback")]
@@ -434,6 +451,7 @@ def _is_asked(told: Told) -> bool:
     return asked == sum(len(element.results) for element in elements)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_prompt_shrinks_by_what_is_masked(writer: Writer) -> None:
     told = writer.tell(*LONG)

@@ -14,6 +14,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, policy
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
@@ -45,6 +46,7 @@ def test_plays_have_no_findings() -> None:
     assert [] == [*find(14, range(12, 16))]
 
 
+@as_one_test
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
 def test_what_was_found_once_is_right(file: Path) -> None:
     assert replay(file) is None
@@ -74,6 +76,7 @@ def test_the_oracle_finds_nothing_in_what_is_right() -> None:
     assert find_fault("chat", body, right, STRATEGIES) is None
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -94,6 +97,7 @@ def test_the_oracle_finds_what_is_wrong(old: str, new: str, says: str) -> None:
     assert says in str(find_fault("chat", body, wrong, STRATEGIES))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("sent_under", "says"),
     [

@@ -19,6 +19,7 @@ from masking.wire.gemini import (
     measure_head,
     read_content,
 )
+from tests.support.marks import as_one_test
 
 MODELS = "/v1beta/models/gemini-3-pro-preview"
 VERTEX = "/v1beta1/projects/p/locations/global/publishers/google/models/gemini-2.5-pro"
@@ -39,6 +40,7 @@ def said(*parts: object, role: object = "user") -> dict[str, Any]:
     return {"role": role, "parts": [*parts]}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("response", "kind", "texts", "is_error"),
     [
@@ -115,6 +117,7 @@ def test_an_answer_has_texts_and_calls() -> None:
     assert Element("assistant", ("I look.",), calls) == read_content(content)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -144,6 +147,7 @@ def test_a_part_may_stand_alone() -> None:
     assert (("parts", "functionResponse", "response", "output"),) == found.slots
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("path", "model", "stream", "purpose"),
     [
@@ -201,6 +205,7 @@ def test_where_the_contents_are(keys: tuple[str, ...]) -> None:
     assert [{}] == GEMINI.find_tools(found.body)
 
 
+@as_one_test
 @pytest.mark.parametrize("keys", WRAPPED)
 @pytest.mark.parametrize("name", ["cachedContent", "cached_content"])
 def test_a_prefix_that_the_provider_holds(keys: tuple[str, ...], name: str) -> None:
@@ -270,6 +275,7 @@ SIZES: list[tuple[str, dict[str, Any], int, tuple[tuple[int, int], ...]]] = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "total", "results"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES]
 )

@@ -8,6 +8,7 @@ from masking import ChatMessage
 from masking.history_summary import BEGIN, END, LABEL, OUTCOMES, find_blocks, render_summary
 from masking.reduction import mask_observation
 from tests.support.builders import IMAGE, OLD, conversations, parts, read, result, texts, turn
+from tests.support.marks import as_one_test
 
 
 def summarize(messages: list[ChatMessage], max_chars: int = 1_400) -> str:
@@ -99,6 +100,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_what_a_summary_says(given: Case) -> None:
     first = f"{LABEL}{len(given.messages)})"
@@ -210,6 +212,7 @@ BLOCKS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", BLOCKS, ids=lambda given: given.case)
 def test_blocks(given: Blocks) -> None:
     assert given.expected == find_blocks(given.text)
@@ -280,6 +283,7 @@ MASKS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MASKS, ids=lambda given: given.case)
 def test_mask(given: Mask) -> None:
     assert given.expected == mask_observation(given.text, given.max_chars)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from masking.tokens import Header, read_header
 from tests.support.images import encode, frame, gif, jpeg, png, segment, webp
+from tests.support.marks import as_one_test
 
 VP8 = bytes(6) + (1280).to_bytes(2, "little") + (800 | 0x4000).to_bytes(2, "little")
 LOSSLESS = b"\x2f" + (1279 | 799 << 14).to_bytes(4, "little") + bytes(8)
@@ -15,6 +16,7 @@ EXTENDED = bytes(4) + (1279).to_bytes(3, "little") + (799).to_bytes(3, "little")
 THUMBNAIL = segment(0xE1, jpeg(frame(160, 100)) + bytes(60_000))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("data", "expected"),
     [

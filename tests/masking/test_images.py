@@ -25,7 +25,7 @@ from masking.wire.responses import RESPONSES
 from tests.support.builders import OLD, TEMPLATE, policy
 from tests.support.first_behind import find_first_behind
 from tests.support.images import png
-from tests.support.marks import thorough
+from tests.support.marks import as_one_test, thorough
 from tests.support.priced import PricedPolicy, evaluate, measure_candidates, rewrite_request
 from tests.support.wire_conversations import (
     WRITERS,
@@ -85,6 +85,7 @@ def put_back(rewritten: Rewrite) -> object:
     return document
 
 
+@as_one_test
 @EVERY_FORMAT
 @pytest.mark.parametrize("compact", [False, True], ids=["with blanks", "without blanks"])
 def test_old_images_become_texts_and_nothing_else_changes(writer: Writer, compact: bool) -> None:
@@ -98,6 +99,7 @@ def test_old_images_become_texts_and_nothing_else_changes(writer: Writer, compac
         assert (png(mark=str(n)) in found.body.decode()) == (n >= 4)
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_an_image_becomes_a_part_with_a_text(writer: Writer) -> None:
     """Each format spells a text in its own way."""
@@ -114,6 +116,7 @@ def test_an_image_becomes_a_part_with_a_text(writer: Writer) -> None:
     assert ("", SHOWN) == (image.text, image.placeholder)
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_masking_twice_is_masking_once(writer: Writer) -> None:
     short = policy(SLIDING, placeholder_template="-")
@@ -123,6 +126,7 @@ def test_masking_twice_is_masking_once(writer: Writer) -> None:
         assert once.body is again.body
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_a_text_that_is_too_short_stays_so_beside_a_masked_image(writer: Writer) -> None:
     said = "A short text of the tool's."
@@ -135,6 +139,7 @@ def test_a_text_that_is_too_short_stays_so_beside_a_masked_image(writer: Writer)
     assert once.body is again.body
 
 
+@as_one_test
 @in_each(WITH_IMAGES[:4])
 @pytest.mark.parametrize("template", [TEMPLATE, "-"])
 def test_an_image_alone_becomes_a_text_and_stays_so(writer: Writer, template: str) -> None:
@@ -150,6 +155,7 @@ def test_an_image_alone_becomes_a_text_and_stays_so(writer: Writer, template: st
     assert "not_string" == bare.decisions[0].reason
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_images_stay_unless_it_is_asked_for(writer: Writer) -> None:
     found = rewrite(browse(writer), policy(SLIDING, mask_images=False))
@@ -157,6 +163,7 @@ def test_images_stay_unless_it_is_asked_for(writer: Writer) -> None:
     assert ["masked"] * 4 + ["in_window"] * 2 == reasons(found.decisions)
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_images_go_where_the_texts_of_lists_stay(writer: Writer) -> None:
     found = rewrite(browse(writer), policy(SLIDING, mask_text_parts=False))
@@ -166,6 +173,7 @@ def test_images_go_where_the_texts_of_lists_stay(writer: Writer) -> None:
     assert (8 if texts_go else 4) == len(found.edits.replacements)
 
 
+@as_one_test
 @EVERY_FORMAT
 @pytest.mark.parametrize(
     ("images", "keep", "expected"),
@@ -188,6 +196,7 @@ def test_the_last_images_stay(writer: Writer, images: list[int], keep: int, expe
     assert last == reasons(found.decisions)[:4]
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_an_error_keeps_its_images(writer: Writer) -> None:
     told = writer.tell(
@@ -201,6 +210,7 @@ def test_an_error_keeps_its_images(writer: Writer) -> None:
     assert ["error", told_error, "masked"] == reasons(found.decisions)[:3]
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_the_boundary_counts_images(writer: Writer) -> None:
     conversation = browse(writer).read()
@@ -286,6 +296,7 @@ def test_a_replay_masks_each_result_when_it_holds_none_of_the_last_images(
         assert masked == [n for n, since in enumerate(first) if since <= request]
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
     memory = BoundaryMemory()
@@ -309,6 +320,7 @@ def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
         assert before.edits.replacements == send(told, other).edits.replacements
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_a_redacted_result_loses_its_old_images_too(writer: Writer) -> None:
     redaction = RedactionPolicy(True, ("browser",), "<gone>")
@@ -323,6 +335,7 @@ def test_a_redacted_result_loses_its_old_images_too(writer: Writer) -> None:
     assert once.body is twice.body
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_an_image_of_a_placeholder_redacted_before_goes_alone(writer: Writer) -> None:
     redaction = RedactionPolicy(True, ("browser",), "<gone>")
@@ -348,6 +361,7 @@ def _items(document: dict[str, object], told: Told) -> list[object]:
     raise AssertionError(document)
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_images_are_tokens_of_the_prompt(writer: Writer) -> None:
     told = browse(writer, 1)
@@ -359,6 +373,7 @@ def test_images_are_tokens_of_the_prompt(writer: Writer) -> None:
     assert result.images[0].tokens == sizes[0] - sizes[1]
 
 
+@as_one_test
 @EVERY_FORMAT
 def test_masked_images_are_measured(writer: Writer) -> None:
     found = rewrite(browse(writer))
@@ -498,6 +513,7 @@ def shown(image_url: object, **others: object) -> dict[str, object]:
     return {"type": "input_image", "image_url": image_url, **others}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("wire", "element", "expected"),
     [

@@ -7,6 +7,7 @@ from itertools import product
 import pytest
 
 from masking.window.placeholder import parse_marker, parse_template
+from tests.support.marks import as_one_test
 
 _FIELDS = (
     "{tool_call_id}",
@@ -65,6 +66,7 @@ _FIRST_TO_THIRD = range(3)
 """What else the machine does may disturb the first time, and the second."""
 
 
+@as_one_test
 @pytest.mark.parametrize("template", [*templates(_MARKER_FIELDS)])
 def test_a_marker_is_looked_for_in_linear_time(template: str) -> None:
     marker = parse_marker(template)
@@ -73,6 +75,7 @@ def test_a_marker_is_looked_for_in_linear_time(template: str) -> None:
     )
 
 
+@as_one_test
 @pytest.mark.parametrize("template", [*templates(_FIELDS)])
 def test_a_placeholder_is_rendered_and_recognized_in_linear_time(template: str) -> None:
     parsed = parse_template(template)

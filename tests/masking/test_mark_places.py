@@ -2,10 +2,12 @@ import pytest
 
 from masking.wire.parts import count_blocks, is_marked
 from tests.support.builders import call
+from tests.support.marks import as_one_test
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("element", "expected"),
     [

@@ -20,6 +20,7 @@ from masking.mcp import (
     mask_payload_bytes,
 )
 from tests.support.builders import SECRET
+from tests.support.marks import as_one_test
 
 POLICY = PayloadPolicy(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
 """Small, so that an expected text can be written out."""
@@ -112,6 +113,7 @@ TEXTS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", TEXTS, ids=lambda given: given.case)
 def test_a_text_is_cut_to_head_and_tail(given: Text) -> None:
     cut = cut_text(given.text, given.policy)
@@ -241,6 +243,7 @@ KEPT_KEYS = [
 CUT_KEYS = ["grid", "GRID", "paid", "valid", "curl", "text", "identity", "tokens", "urls_text", ""]
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MESSAGES, ids=lambda given: given.case)
 def test_a_message_is_masked(given: Message) -> None:
     before = copy.deepcopy(given.value)
@@ -251,6 +254,7 @@ def test_a_message_is_masked(given: Message) -> None:
     assert masked is mask_payload(masked, POLICY, given.methods)
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MESSAGES, ids=lambda given: given.case)
 @pytest.mark.parametrize("indent", [None, 1])
 def test_a_message_is_masked_in_its_bytes(given: Message, indent: int | None) -> None:
@@ -261,12 +265,14 @@ def test_a_message_is_masked_in_its_bytes(given: Message, indent: int | None) ->
     assert MaskedPayload(masked) == mask_payload_bytes(masked, POLICY, given.methods)
 
 
+@as_one_test
 @pytest.mark.parametrize("key", KEPT_KEYS)
 def test_what_a_key_says_to_be_a_reference_is_kept(key: str) -> None:
     for result in ({key: LONG}, [{key: LONG}], {key: [LONG, 1]}):
         assert answer(result) == mask_payload(answer(result), POLICY)
 
 
+@as_one_test
 @pytest.mark.parametrize("key", KEPT_KEYS)
 def test_what_is_inside_of_more_than_a_reference_is_not(key: str) -> None:
     value = answer({key: {"text": LONG, "id": LONG}, "more": {key: [{"text": LONG}, []]}})
@@ -274,6 +280,7 @@ def test_what_is_inside_of_more_than_a_reference_is_not(key: str) -> None:
     assert expected == mask_payload(value, POLICY)
 
 
+@as_one_test
 @pytest.mark.parametrize("key", CUT_KEYS)
 def test_another_key_keeps_nothing(key: str) -> None:
     assert answer({key: CUT}) == mask_payload(answer({key: LONG}), POLICY)

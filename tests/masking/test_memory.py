@@ -30,6 +30,7 @@ from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from tests.support.builders import assistant, call, parts, read, read_body, result, turn
 from tests.support.images import png
+from tests.support.marks import as_one_test
 
 OPENING: list[ChatMessage] = [
     {"role": "system", "content": "You are an agent."},
@@ -554,6 +555,7 @@ HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 TEXT = {"type": "text", "text": "Go on."}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "seconds"),
     [

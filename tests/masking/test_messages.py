@@ -20,6 +20,7 @@ from masking.wire.messages import (
     unmark_message,
 )
 from masking.wire.parts import find_claude_binding, find_messages_binding
+from tests.support.marks import as_one_test
 
 MARK = {"type": "ephemeral"}
 HOUR = {"type": "ephemeral", "ttl": "1h"}
@@ -39,6 +40,7 @@ def said(*blocks: object) -> dict[str, Any]:
     return {"role": "user", "content": [*blocks]}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "kind", "texts", "slots", "tails"),
     [
@@ -117,6 +119,7 @@ def test_an_answer_has_texts_calls_and_bound_thinking() -> None:
     )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "speaker", "texts"),
     [
@@ -134,6 +137,7 @@ def test_who_speaks(message: object, speaker: str, texts: tuple[str, ...]) -> No
     assert (found.speaker, found.texts, found.calls, found.results) == (speaker, texts, (), ())
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("whole", "head"),
     [
@@ -152,6 +156,7 @@ def test_a_trailing_run_of_reminders_is_split_off(whole: str, head: str) -> None
     assert split_reminders(whole) == (head, whole[len(head) :])
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "obstacle"),
     [
@@ -193,6 +198,7 @@ def test_what_must_go_out_whole(document: dict[str, object], obstacle: str | Non
     assert find_obstacle(document) == obstacle
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -228,6 +234,7 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
     assert find_claude_binding(model) == expected
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "model", "expected"),
     [
@@ -259,6 +266,7 @@ def test_an_alias_may_be_claude() -> None:
     assert find_messages_binding("house-model") == "refuses"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "path", "model"),
     [
@@ -298,6 +306,7 @@ def test_head_texts_are_those_of_the_system_prompt() -> None:
     assert find_head_texts({"system": None}) == ()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "marks"),
     [
@@ -383,6 +392,7 @@ def test_sizes_of_results_stand_beside_what_comes_before_them() -> None:
     assert total == 4 + 3 * long + 16 + 1_600
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "message",
     [

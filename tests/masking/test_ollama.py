@@ -11,6 +11,7 @@ from masking.wire.ollama import (
     measure_head,
     read_message,
 )
+from tests.support.marks import as_one_test
 
 
 def call(name: object = "read", **others: object) -> dict[str, Any]:
@@ -82,6 +83,7 @@ SIZES: list[tuple[str, object, int, tuple[tuple[int, int], ...]]] = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "total", "results"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES]
 )

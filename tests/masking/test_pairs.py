@@ -8,6 +8,7 @@ from masking import ChatMessage
 from masking.reduction import close_over_pairs, find_pairs, keeps_pairs
 from masking.wire.chat import CHAT
 from tests.support.builders import assistant, call, conversations, read, result, turn, unanswered
+from tests.support.marks import as_one_test
 
 USER: ChatMessage = {"role": "user", "content": "go on"}
 TWO_CALLS = assistant(call("a"), call("b"))
@@ -47,6 +48,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_pairs(given: Case) -> None:
     assert given.pairs == _find(given.messages)
@@ -83,6 +85,7 @@ CHECKS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CHECKS, ids=lambda given: given.case)
 def test_a_reduction_keeps_pairs(given: Check) -> None:
     after = [USER if at is None else given.before[at] for at in given.origins]

@@ -9,6 +9,7 @@ from masking.conversation import bind, find_target
 from masking.history import History
 from masking.model import Call, Element, ToolResult
 from masking.wire.gemini import GEMINI
+from tests.support.marks import as_one_test
 
 
 def calls(*named: str) -> Element:
@@ -85,6 +86,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_which_call_a_result_answers(case: Case) -> None:
     _, found = bind(History(), case.elements, GEMINI)

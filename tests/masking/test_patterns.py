@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from masking.config import parse_settings
 from masking.errors import ConfigError
 from masking.patterns import check_globs, check_host, is_named, matches, normalize_host
+from tests.support.marks import as_one_test
 
 # Globs: what they match, and that neither a hostile glob nor a long text takes long.
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("glob", "text", "expected"),
     [

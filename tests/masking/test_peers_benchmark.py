@@ -8,6 +8,7 @@ import pytest
 from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from tests.support.builders import assistant, call, result
+from tests.support.marks import as_one_test
 from tests.tools.benchmarks.peers.bill import Arrived, bill
 from tests.tools.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
 from tests.tools.benchmarks.peers.sides import DIRECT, OURS
@@ -32,6 +33,7 @@ ANTHROPIC = write(ASKED, {"role": "user", "content": [RESULT]})
 ADDED = len(json.dumps("abc"))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("sent", "arrived", "difference"),
     [

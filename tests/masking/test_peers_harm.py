@@ -11,6 +11,7 @@ from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
 from tests.support.builders import call, result
+from tests.support.marks import as_one_test
 from tests.tools.benchmarks.peers.harm import Harm, count_harm, find_references
 from tests.tools.benchmarks.peers.sides import DIRECT, OURS
 from tests.tools.benchmarks.peers.tables import show_bills
@@ -49,6 +50,7 @@ def count(arrived: bytes | None, answer: object, *before: object) -> Harm:
     return count_harm(find_references(sent), [arrived, None])
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("arrived", "is_harm"),
     [

@@ -16,6 +16,7 @@ from masking.window.placeholder import (
     recall_id,
 )
 from tests.support.builders import SECRET, TEMPLATE
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG
 
 
@@ -65,6 +66,7 @@ RENDERINGS = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize("given", RENDERINGS, ids=lambda given: given.case)
 def test_render(given: Rendering) -> None:
     template = parse_template(given.template)
@@ -72,6 +74,7 @@ def test_render(given: Rendering) -> None:
     assert given.expected == rendered
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "field",
     [
@@ -180,6 +183,7 @@ RECOGNITIONS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", RECOGNITIONS, ids=lambda given: given.case)
 def test_recognises_what_it_could_have_rendered(given: Recognition) -> None:
     template = parse_template(given.template)

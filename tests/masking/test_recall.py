@@ -19,6 +19,7 @@ from masking.window.placeholder import (
 )
 from tests.support.builders import OLD, policy
 from tests.support.images import png
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -65,6 +66,7 @@ def test_what_is_no_id(text: str) -> None:
     assert not is_recall_id(text)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
     steps = [User(), *turn("a", f"1 {OLD}"), *turn("b", f"2 {OLD}"), *turns(1)]
@@ -74,6 +76,7 @@ def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
     assert [] == mask(writer, steps[:-2], Strategies(schema1=policy(RECALLED, enabled=False)))[1]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_placeholder_with_any_id_is_left_alone(writer: Writer) -> None:
     before, other = f"<{recall_id(OLD)}>", f"<{'f' * 16}>"
@@ -81,6 +84,7 @@ def test_a_placeholder_with_any_id_is_left_alone(writer: Writer) -> None:
     assert [] == mask(writer, steps, Strategies(schema1=RECALLED))[1]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_placeholder_spells_the_arguments_of_the_call(writer: Writer) -> None:
     spelled = policy(RECALLED, placeholder_template="<{arguments}>")
@@ -99,6 +103,7 @@ def _first_text(writer: Writer, body: str) -> str:
     return read_request(body.encode(), writer.wire, writer.path).results[0].texts[0]
 
 
+@as_one_test
 @pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_lists], ids=lambda w: w.name)
 def test_each_text_of_a_list_is_kept_by_itself(writer: Writer) -> None:
     parts = (f"1 {OLD}", f"2 {OLD}")
@@ -108,12 +113,14 @@ def test_each_text_of_a_list_is_kept_by_itself(writer: Writer) -> None:
     assert all(body.count(f"<{recall_id(text)}>") == 1 for text in kept)
 
 
+@as_one_test
 @pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_lists], ids=lambda w: w.name)
 def test_a_text_that_stays_is_not_kept(writer: Writer) -> None:
     steps = [User(), *turn("a", ("short", OLD)), *turns(1)]  # type: ignore[arg-type]
     assert [OLD] == mask(writer, steps, Strategies(schema1=RECALLED))[1]
 
 
+@as_one_test
 @pytest.mark.parametrize("writer", [w for w in WRITERS if w.has_images], ids=lambda w: w.name)
 def test_an_image_is_not_kept(writer: Writer) -> None:
     images = policy(RECALLED, mask_images=True, keep_last_images=0)
@@ -128,6 +135,7 @@ def test_an_image_is_not_kept(writer: Writer) -> None:
     assert "[image: png 800x600 masked]" in body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_redaction_and_reduction_replace_is_not_kept(writer: Writer) -> None:
     steps = [User(), *turn("a", OLD), Model(text="Done."), User(), *turns(1)]

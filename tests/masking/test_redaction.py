@@ -34,6 +34,7 @@ from tests.support.builders import (
     turn,
     unanswered,
 )
+from tests.support.marks import as_one_test
 
 NAMED: Final = RedactionPolicy(True, ("stream", "tail"), TEMPLATE)
 
@@ -249,6 +250,7 @@ CASES = [*MATRIX, *BETWEEN_THE_ROWS, *ANSWERS, *MALFORMED, *KEPT, *EDGES]
 every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 
 
+@as_one_test
 @every_case
 def test_decisions_their_scenarios_and_reasons(given: Case) -> None:
     found = decide(given.messages, given.policy)
@@ -259,6 +261,7 @@ def test_decisions_their_scenarios_and_reasons(given: Case) -> None:
     ]
 
 
+@as_one_test
 @every_case
 def test_redacts_nothing_but_those_contents(given: Case) -> None:
     before = copy.deepcopy(given.messages)
@@ -273,6 +276,7 @@ def test_redacts_nothing_but_those_contents(given: Case) -> None:
             assert old is new
 
 
+@as_one_test
 @every_case
 def test_redacting_twice_equals_once(given: Case) -> None:
     once = redact_tool_results(given.messages, given.policy)
@@ -328,6 +332,7 @@ SWITCHES = [
 every_switch = pytest.mark.parametrize("given", SWITCHES, ids=lambda given: repr(given.value))
 
 
+@as_one_test
 @every_switch
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_switch_overrides_the_file(given: Switch, enabled: bool) -> None:
@@ -378,6 +383,7 @@ def test_a_malformed_message_at_the_end_makes_a_new_redaction() -> None:
     assert [d.is_new for d in decide([*streamed(content=REDACTED), ANSWER]).decisions] == [False]
 
 
+@as_one_test
 @pytest.mark.parametrize("given", [*MATRIX, *MALFORMED], ids=lambda given: given.case)
 def test_measures_of_a_request(given: Case) -> None:
     scenarios = [scenario for scenario, _ in given.found]

@@ -19,6 +19,7 @@ from tests.support.builders import (
     turn,
     unanswered,
 )
+from tests.support.marks import as_one_test
 
 
 def options(max_input_chars: int = 1, **changes: object) -> ReductionOptions:
@@ -102,6 +103,7 @@ STAGES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", STAGES, ids=lambda given: given.case)
 def test_no_more_is_done_than_the_budget_asks_for(given: Stage) -> None:
     after = reduce_history(STORY, given.options)
@@ -112,6 +114,7 @@ def test_no_more_is_done_than_the_budget_asks_for(given: Stage) -> None:
     assert ("fallback" if given.stage == "fallback" else "ok") == after.invariant_status
 
 
+@as_one_test
 @pytest.mark.parametrize("given", STAGES, ids=lambda given: given.case)
 def test_the_plan_tells_the_sizes(given: Stage) -> None:
     plan = plan_reduction(read(STORY), given.options)
@@ -167,6 +170,7 @@ def test_the_fallback_leaves_what_is_kept() -> None:
     assert 9 == after.final_size
 
 
+@as_one_test
 @pytest.mark.parametrize("budget", [1, 8, 9, 10, 38, 39, 48, _SUMMED, _ALL - 1])
 def test_without_masking_the_later_stages_do_what_they_do_with_it(budget: int) -> None:
     """As far as masking was not enough."""
@@ -264,6 +268,7 @@ KEPT = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", KEPT, ids=lambda given: given.case)
 def test_what_is_kept(given: Kept) -> None:
     messages = [copy.deepcopy(message) for message in given.messages]
@@ -347,6 +352,7 @@ def _size(message: object) -> int:
     return count_chars([CHAT.read_element(message)])
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MASKS, ids=lambda given: given.case)
 def test_what_is_masked(given: Mask) -> None:
     fill = result("filled", "x" * 2_000)
@@ -431,6 +437,7 @@ def test_where_a_stage_would_part_a_pair_it_is_not_taken(
     assert (0, 664) == (after.dropped_count, after.final_size)
 
 
+@as_one_test
 @pytest.mark.parametrize("stray", [result("b"), result(None), *unanswered()])
 @pytest.mark.parametrize("at", [0, 2, 6])
 def test_a_pair_that_was_broken_before_is_no_reason_to_go_on(stray: ChatMessage, at: int) -> None:

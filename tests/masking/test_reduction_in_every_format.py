@@ -18,6 +18,7 @@ from masking.rewrite import Rewrite, Strategies, read_request
 from masking.wire.converse import CONVERSE
 from tests.support.builders import OLD
 from tests.support.made_up_format import MADE_UP
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
     WRITERS,
@@ -116,6 +117,7 @@ KEPT = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writer", "kept"),
     [

@@ -37,7 +37,7 @@ from masking.wire.gemini import GEMINI
 from tests.masking.test_every_format_invariants import REAL, requests
 from tests.support.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.support.images import png
-from tests.support.marks import thorough
+from tests.support.marks import as_one_test, thorough
 from tests.support.priced import find_boundary, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -261,6 +261,7 @@ READ = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize("case", [*ODD, *READ])
 def test_any_body_is_read_as_by_a_process_that_remembers_nothing(case: str) -> None:
     table, strategies = RequestCache(), Strategies(schema1=PRICED)
@@ -271,6 +272,7 @@ def test_any_body_is_read_as_by_a_process_that_remembers_nothing(case: str) -> N
         assert outcome(each, WRITERS[0], strategies, None) == found
 
 
+@as_one_test
 @pytest.mark.parametrize("case", ODD)
 def test_an_odd_body_is_not_remembered(case: str) -> None:
     table = RequestCache()
@@ -278,6 +280,7 @@ def test_an_odd_body_is_not_remembered(case: str) -> None:
     assert not is_cached(table, ODD[case])
 
 
+@as_one_test
 @pytest.mark.parametrize("case", READ)
 def test_all_others_are(case: str) -> None:
     table = RequestCache()
@@ -288,6 +291,7 @@ def test_all_others_are(case: str) -> None:
     assert [*map(id, first.read_list()[2])] == [*map(id, second.read_list()[2])]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_is_known_of_an_element_is_the_same_object_in_later_requests(writer: Writer) -> None:
     table = RequestCache()
@@ -316,6 +320,7 @@ def test_formats_do_not_share_elements() -> None:
         assert told.read() == found
 
 
+@as_one_test
 @in_each(REAL)
 def test_elements_that_stand_out_are_all_that_a_function_of_a_document_looks_for(
     writer: Writer,
@@ -687,6 +692,7 @@ def test_a_branch_with_equal_arguments_has_its_own_spelling_in_placeholders(
     assert outcome(spell(now, 9), writer, strategies, None) == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("last", ["A lone \ud83d.", "Two: \ud83d \ud83d"])
 def test_a_lone_surrogate_changes_nothing_of_what_precedes_it(writer: Writer, last: str) -> None:

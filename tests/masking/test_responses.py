@@ -23,6 +23,7 @@ from masking.wire.responses import (
     read_item,
     unmark_item,
 )
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.tools.provider.responses import check
 from tests.tools.provider.script import Received
@@ -57,6 +58,7 @@ def patch(content: object, **others: object) -> dict[str, Any]:
 # Results
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("item", "kind", "texts", "slots"),
     [
@@ -109,6 +111,7 @@ def test_what_a_result_is(
     assert (found.call_id, found.kind, found.texts, found.slots) == ("a", kind, texts, where)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
@@ -147,6 +150,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
     return {"role": role, "content": content, **others}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
@@ -269,6 +273,7 @@ def test_an_answer_is_a_run_of_items_and_one_turn() -> None:
 # The request
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -300,6 +305,7 @@ def test_what_makes_a_request_go_out_whole(fields: dict[str, object], expected: 
             read_request(json.dumps(document).encode(), RESPONSES)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "is_encrypted", "expected"),
     [
@@ -382,6 +388,7 @@ def tokens(*texts: str) -> int:
     return sum(map(estimate_tokens, texts))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("item", "total", "own"),
     [
@@ -425,6 +432,7 @@ def test_a_summary_is_what_the_user_says() -> None:
     assert Element("user", ("So far.",)) == read_item(RESPONSES.user_message("So far."))
 
 
+@as_one_test
 @pytest.mark.parametrize("recent", [1, 2, 3, 4])
 @pytest.mark.parametrize("budget", [2_000, 200])
 def test_a_reduced_history_is_one_that_the_provider_takes(recent: int, budget: int) -> None:

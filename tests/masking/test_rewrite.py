@@ -23,6 +23,7 @@ from tests.support.builders import (
     turn,
     unanswered,
 )
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 
 CONVERSATION = [{"role": "user", "content": "go"}, *turn("a"), *turn("b"), *turn("a")]
@@ -47,6 +48,7 @@ def test_masks_the_old_results_and_says_what_was_decided() -> None:
     assert json.loads(body) == found.conversation.document
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "chosen"),
     [
@@ -73,6 +75,7 @@ def test_where_nothing_is_masked_the_very_same_object_comes_back(
     assert body is rewrite_request(body, chosen).body
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "path"),
     [
@@ -110,6 +113,7 @@ def test_a_body_that_is_not_ours_is_an_error_that_repeats_nothing(
     assert SECRET not in str(caught.value)
 
 
+@as_one_test
 @pytest.mark.parametrize("beside", ["1", "NaN", "1e999", '"\\ud800"'])
 @pytest.mark.parametrize("number", ["12345", "-0.5", "1e2", "NaN"])
 def test_a_number_is_neither_a_content_nor_an_id(number: str, beside: str) -> None:

@@ -18,6 +18,7 @@ from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, TEMPLATE, documents, policies, turn, unanswered
+from tests.support.marks import as_one_test
 from tests.support.priced import mask_old_tool_results, prices_of, rewrite_request
 
 OFF = Strategies()
@@ -42,6 +43,7 @@ TALK = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("strategies", "expected"),
     [

@@ -21,6 +21,7 @@ from masking.wire.responses import RESPONSES
 from tests.masking.test_boundary import PRICES, conversations, converse
 from tests.masking.test_boundary import policy as exact
 from tests.support.builders import OLD, TEMPLATE, parts, policy, read, turn
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, allows_whole, rewrite_request
 from tests.support.schedules import Conversation, bills, costs_at_entries, masks_of_rule
 from tests.support.wire_conversations import (
@@ -59,6 +60,7 @@ def asks(told: Told, **fields: object) -> bool:
     return is_summary_request(read_request(body, told.wire, told.writer.path))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_history_without_tools_that_ends_with_such_an_instruction_asks_for_a_summary(
     writer: Writer,
@@ -84,6 +86,7 @@ def test_with_tools_only_the_words_of_a_known_agent_count(name: str) -> None:
     assert asks(by_agent, **tools)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -125,6 +128,7 @@ def test_an_instruction_is_one_of_the_last_texts_of_a_message(after: int, expect
     assert expected == is_summary_request(read(messages))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "opening",
     [

@@ -5,6 +5,7 @@ from masking.window.placeholder import clip
 from masking.wire.chat import CHAT
 from masking.wire.messages import MESSAGES
 from tests.support.builders import IMAGE, assistant, call, parts, read
+from tests.support.marks import as_one_test
 
 ASTRAL = "😀"
 COMBINING = "e\u0301"
@@ -12,6 +13,7 @@ LONE = "\ud83d"
 REMINDER = "<system-reminder>Go on.</system-reminder>"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -56,6 +58,7 @@ def test_what_follows_the_text_of_a_result_counts_too() -> None:
     assert len(f"out\n{REMINDER}") == count_chars([element])
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("max_chars", "expected"),
     [
@@ -74,6 +77,7 @@ def test_clip(max_chars: int, expected: str) -> None:
     assert expected == clip("abcdef", max_chars)
 
 
+@as_one_test
 @pytest.mark.parametrize("max_chars", range(8))
 @pytest.mark.parametrize("text", ["", ASTRAL * 6, COMBINING * 3, LONE * 6, "é" * 6])
 def test_a_clipped_text_is_no_longer_than_it_may_be(text: str, max_chars: int) -> None:

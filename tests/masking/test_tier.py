@@ -4,8 +4,10 @@ import pytest
 
 from masking.conversation import Request
 from masking.wire import CHAT
+from tests.support.marks import as_one_test
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

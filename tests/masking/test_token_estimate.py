@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
 from masking.tokens.estimate import compute_cost
 from tests.support.kinds import KINDS, make_text
+from tests.support.marks import as_one_test
 from tests.support.places import CONVERSATIONS, ROOT
 from tests.tools.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 
@@ -77,11 +78,13 @@ OFF_BY = {"Hindi": 0.22, "Thai": 0.22}
 """How far the estimates of a kind may be off, all together, where that is more than 0.15."""
 
 
+@as_one_test
 @pytest.mark.parametrize(("text", "expected"), SHORT, ids=[ascii(text)[:20] for text, _ in SHORT])
 def test_a_text_has_this_estimate_on_every_platform(text: str, expected: int) -> None:
     assert expected == estimate_tokens(text)
 
 
+@as_one_test
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_made_up_text_has_this_estimate_on_every_platform(kind: str) -> None:
     found = tuple(TokenEstimator().estimate(make_text(kind, chars)) for chars in LENGTHS)
@@ -164,6 +167,7 @@ def count_one_by_one(text: str) -> int:
     return max(estimate.UNIT, total) if text else 0
 
 
+@as_one_test
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_made_up_text_costs_what_its_patterns_cost_one_by_one(kind: str) -> None:
     texts = [make_text(kind, chars) for chars in (1, 30, 700, 8_000)]

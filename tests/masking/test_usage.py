@@ -18,6 +18,7 @@ from masking.wire.usage import (
     read_cleared,
     read_usage,
 )
+from tests.support.marks import as_one_test
 
 OPENAI = {
     "prompt_tokens": 2006,
@@ -52,6 +53,7 @@ def gemini(total: int | None = None, **more: int) -> dict[str, object]:
     return {"usageMetadata": counts | more | totals}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
@@ -135,6 +137,7 @@ def chunk(**fields: object) -> dict[str, object]:
     return {"object": "chat.completion.chunk", "choices": [choice], **fields}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
@@ -340,6 +343,7 @@ def test_usage_is_found_in_every_spelling(payload: object, expected: Usage | Non
     assert expected == read_usage(data(chunk()) + data(payload) + b"data: [DONE]\n\n")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -572,6 +576,7 @@ def managed(*edits: object) -> dict[str, object]:
     return {"context_management": {"applied_edits": [*edits]}}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

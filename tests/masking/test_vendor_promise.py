@@ -22,6 +22,7 @@ from tests.support.block_schedules import (
 )
 from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
+from tests.support.marks import as_one_test
 from tests.support.places import MESSAGES_CONVERSATIONS
 from tests.support.priced import PricedPolicy, find_boundaries
 from tests.tools.benchmarks.assumed import read_shipped
@@ -58,6 +59,7 @@ def spell(names: str) -> list[Block]:
     ]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "request_", "seconds", "expected"),
     [

@@ -9,6 +9,7 @@ import tiktoken
 
 from masking.tokens import ENCODING_NAME, is_exact_for, load_o200k_base
 from masking.tokens.count import parse_vocabulary
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 
 FILE = ROOT / "masking" / "tokens" / "o200k_base.tiktoken.xz"
@@ -57,6 +58,7 @@ def test_a_vocabulary_that_is_not_openais_is_refused(packed: bytes, message: str
         parse_vocabulary(packed)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [

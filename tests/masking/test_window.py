@@ -21,6 +21,7 @@ from tests.support.builders import (
     unanswered,
 )
 from tests.support.kinds import make_text
+from tests.support.marks import as_one_test
 from tests.support.priced import decide, evaluate, measure_candidates
 
 NO_SHORTER = "x" * len("<a|shell|15>")
@@ -381,6 +382,7 @@ CASES = [*REASONS, *NAMED, *ASKED_AGAIN, *ORDER, *TURNS, *LAST_K, *TEXT_PARTS]
 every_case = pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 
 
+@as_one_test
 @every_case
 def test_decisions_and_their_reasons(given: Case) -> None:
     decisions = decide(
@@ -393,6 +395,7 @@ def test_decisions_and_their_reasons(given: Case) -> None:
     ]
 
 
+@as_one_test
 @pytest.mark.parametrize(("arguments", "reason"), ARGUMENTS)
 def test_which_arguments_keep_a_result(arguments: object, reason: str) -> None:
     asked = {"id": "a", "function": {"name": "shell", "arguments": arguments}}
@@ -401,6 +404,7 @@ def test_which_arguments_keep_a_result(arguments: object, reason: str) -> None:
     assert reason == decision.reason
 
 
+@as_one_test
 @every_case
 def test_masks_nothing_but_those_contents(given: Case) -> None:
     before = copy.deepcopy(given.messages)
@@ -420,6 +424,7 @@ def test_masks_nothing_but_those_contents(given: Case) -> None:
     assert after is not given.messages
 
 
+@as_one_test
 @every_case
 def test_masking_twice_equals_once(given: Case) -> None:
     once = mask_old_tool_results(given.messages, given.policy)

@@ -15,6 +15,7 @@ from masking.wire.format import Purpose, WireFormat
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from tests.support.made_up_format import MADE_UP
+from tests.support.marks import as_one_test
 
 VERTEX = "/v1/projects/p/locations/global/publishers"
 
@@ -34,6 +35,7 @@ def test_a_missing_list_is_named(document: Mapping[str, object], problem: str) -
     assert problem == str(caught.value)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [

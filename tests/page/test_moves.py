@@ -7,6 +7,7 @@ import pytest
 from addon.page.board import Board, show
 from addon.page.describe import ShownMove, describe_conversation, find_moves
 from tests.support.made_up_records import bill, record
+from tests.support.marks import as_one_test
 
 
 def request(
@@ -33,6 +34,7 @@ def tell(*requests: object, unit: str = "usd") -> list[ShownMove]:
     return find_moves(shown, saved, unit)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [

@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from addon.page.prometheus import Counters, LabelValues, expose, find_outcome
 from tests.support.made_up_records import bill, record
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 
 NAMED = {"host": "h", "model": "m", "client": "c", "label": "l"}
@@ -39,6 +40,7 @@ def test_requests_are_counted_by_who_and_outcome() -> None:
     assert 1 == found[key("observation_masking_requests_total", **NAMED, outcome="failed")]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "outcome"),
     [

@@ -28,6 +28,7 @@ from tests.provider.talks import (
     Client,
     follow_responses,
 )
+from tests.support.marks import as_one_test
 from tests.tools.provider.completions import read_said
 from tests.tools.provider.provider import Provider
 from tests.tools.provider.script import AFTER_THE_END, SIDE_ANSWER, Reply
@@ -55,6 +56,7 @@ def said(reply: Reply, **changes: object) -> Body:
 FIRST, SECOND, LAST = SCRIPT.replies
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "place"),
     [

@@ -10,6 +10,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request
 from masking.window import MaskPolicy
 from tests.support.builders import OLD, TEMPLATE
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
     WRITERS,
@@ -76,6 +77,7 @@ def reduce_to(budget: int, recent: int) -> ReductionOptions:
     )
 
 
+@as_one_test
 @EVERY
 @pytest.mark.parametrize(
     "ends", [(), (Model(text="Done."), User("Thanks."))], ids=["asked", "done"]
@@ -92,6 +94,7 @@ def test_a_masked_and_redacted_request_is_taken(writer: Writer, ends: Sequence[S
     assert None is refusal(told, changed)
 
 
+@as_one_test
 @EVERY
 @pytest.mark.parametrize("recent", range(1, 8))
 def test_a_reduced_request_is_taken(writer: Writer, recent: int) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from addon.network import Address
 from addon.proxy.base_urls import Server, behind, point_at, read_behind, read_server, read_target
+from tests.support.marks import as_one_test
 
 PROXY = Address("127.0.0.1", 8080)
 OURS = "http://127.0.0.1:8080/to/http/localhost:8000"
@@ -112,6 +113,7 @@ def test_what_is_put_behind_is_read_back(server: Server) -> None:
     assert server == read_behind(path)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -131,6 +133,7 @@ def test_the_rest_of_a_path_is_untouched(path: str, expected: Server) -> None:
     assert expected == read_behind(path)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "path",
     [

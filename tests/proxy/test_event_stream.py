@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.proxy.mcp import EventStream
+from tests.support.marks import as_one_test
 
 BOM = b"\xef\xbb\xbf"
 KEEP_ALIVE = b": still here\r\n\r\n"
@@ -78,6 +79,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_data_is_edited_and_nothing_else(given: Case) -> None:
     assert given.expected == transform([given.source])
@@ -85,6 +87,7 @@ def test_data_is_edited_and_nothing_else(given: Case) -> None:
     assert given.expected == transform([b"", given.source, b""])
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_what_follows_changes_nothing(given: Case) -> None:
     """Each case is closed by blank lines, and an event comes behind it."""
@@ -94,6 +97,7 @@ def test_what_follows_changes_nothing(given: Case) -> None:
     assert expected + b"data: cut\n\n" == transform(bytewise(closed + b"data: long\n\n"))
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_without_a_change_the_bytes_are_the_same(given: Case) -> None:
     stream = EventStream(bytes)
@@ -110,6 +114,7 @@ def test_the_edit_gets_the_data_of_one_event_after_the_other() -> None:
 # What is held back
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("chunks", "expected"),
     [

@@ -31,6 +31,7 @@ from masking.config import Settings
 from masking.config.settings import McpTable, Mode
 from masking.mcp import UNKNOWN, McpSettings, Methods, mask_payload_bytes, read_methods
 from tests.proxy.engines import StandIn
+from tests.support.marks import as_one_test
 
 _Result = TypeVar("_Result")
 
@@ -75,6 +76,7 @@ def events(*data: bytes) -> bytes:
 # What a client says
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
@@ -93,6 +95,7 @@ def test_a_method_is_one_of_mcp(method: object, expected: bool) -> None:
     assert expected == (read_methods(json.dumps(call(method)).encode()) is not None)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -168,11 +171,13 @@ ASKED = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", ASKED, ids=lambda given: given.case)
 def test_a_request_is_to_an_mcp_server(given: Asked) -> None:
     assert given.expected == find_methods(given.request, given.endpoints)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "pattern", ["", "host", "/path", "https://host/path", "host/path?a=b", "h ost/path", "[::1]/a"]
 )
@@ -184,6 +189,7 @@ def test_what_cannot_be_an_endpoint_is_an_error(pattern: str) -> None:
 # What a server says
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("kind", "length", "expected"),
     [

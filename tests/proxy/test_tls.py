@@ -44,6 +44,7 @@ from tests.live.harness import (
 )
 from tests.proxy.engines import StandIn
 from tests.support.clock import Clock
+from tests.support.marks import as_one_test
 from tests.support.ports import hold_port
 
 # When a program that refuses the certificate is tried again; the clock is the test's.
@@ -429,6 +430,7 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
         yield running
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "only", "never", "expected"),
     [

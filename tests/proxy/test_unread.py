@@ -13,12 +13,14 @@ from addon.proxy.unread import Reader, Unread, find_unserved_format
 from masking.config import parse_settings
 from tests.live.harness import OFF, ON, running_addon, running_upstream
 from tests.proxy.engines import StandIn
+from tests.support.marks import as_one_test
 
 
 def request(path: str, method: str = "POST") -> http.Request:
     return tutils.treq(method=method.encode(), path=path.encode())
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

@@ -10,6 +10,7 @@ from addon.commands.main import main
 from addon.network import Address
 from addon.proxy.environment import REPLACED
 from addon.proxy.upstream import NoProxy, Upstream, find_upstream, read_upstream
+from tests.support.marks import as_one_test
 from tests.support.ports import hold_port
 
 COMPANY = "http://proxy.corp.example:3128"
@@ -34,6 +35,7 @@ NAMED = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize("case", NAMED.values(), ids=NAMED)
 def test_the_proxy_that_is_named_is_found(case: tuple[Mapping[str, str], str, str]) -> None:
     environment, variable, url = case
@@ -158,12 +160,14 @@ NOT_COVERED = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize("case", COVERED.values(), ids=COVERED)
 def test_no_proxy_covers(case: tuple[str, str, int]) -> None:
     names, host, port = case
     assert True is NoProxy(names).covers(host, port)
 
 
+@as_one_test
 @pytest.mark.parametrize("case", NOT_COVERED.values(), ids=NOT_COVERED)
 def test_no_proxy_does_not_cover(case: tuple[str, str, int]) -> None:
     names, host, port = case

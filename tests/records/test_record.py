@@ -12,6 +12,7 @@ from addon.stages import Interruption
 from masking.config import MetricsSettings
 from masking.model import REASONS
 from tests.support.made_up_records import record
+from tests.support.marks import as_one_test
 
 FIRST_SCHEMA = """
 {"kind": "chat", "time": "2026-11-22T13:32:20.668+00:00", "host": "api.openai.com",
@@ -113,6 +114,7 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     assert (units["cost_dollars_after"], units["masked"]) == ("US dollars", None)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("status", "error", "expected"),
     [

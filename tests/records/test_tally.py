@@ -11,6 +11,7 @@ from addon.recordings.flows import name_of
 from addon.records.tally import Balance, BillSum, Tally, Waits
 from masking.accounting.cost import Margin
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 from tests.tools.golden import Record, Replay
 
@@ -29,6 +30,7 @@ def test_nothing_comes_to_nothing() -> None:
     assert not counted.tokens.is_certain
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -109,6 +111,7 @@ def test_results_are_counted_in_each_request_that_they_are_sent_in() -> None:
     assert Counter({"in_window": 4, "error": 1}) == counted.kept
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

@@ -15,6 +15,7 @@ from masking.redaction import Redactions
 from tests.masking.test_redaction import ANSWER, SYSTEM, decide, streamed
 from tests.support.builders import IMAGE, SECRET, assistant, call, parts, result, unanswered
 from tests.support.made_up_records import record
+from tests.support.marks import as_one_test
 
 
 def test_each_has_a_name_of_its_own() -> None:
@@ -294,6 +295,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
 """The fields of a request, how often it is met, and all that is said of it."""
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "times", "expected"),
     [pytest.param(*row, id=name) for name, row in SAID.items()],
@@ -464,6 +466,7 @@ def answered(fields: dict[str, object], host: str = "h", model: str = "m") -> Re
     return RequestRecord.model_validate({**least, **fields})
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -518,6 +521,7 @@ GREW: dict[str, object] = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

@@ -33,12 +33,14 @@ from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
 from masking.accounting.ledger import Entry, Savings
 from masking.prices import PriceSettings, Pricing, find_pricing
 from tests.support.made_up_records import UNPRICED, bill, record, tally
+from tests.support.marks import as_one_test
 
 OPENAIS = Currency(borrowed_from=("OpenAI",))
 
 # What was saved: one rule for what may as well be nothing
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "after", "error", "cell", "percent"),
     [
@@ -58,6 +60,7 @@ def test_what_may_as_well_be_nothing_is_about_0(
     assert percent == render_saved_percent(before, before - after, error)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "after", "error", "currency", "shown"),
     [
@@ -76,6 +79,7 @@ def test_the_net_has_its_margin_and_its_unit(
     assert shown == render_net(BillSum(1, before, after, Margin(error)), currency)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("dollars", "expected"),
     [
@@ -99,6 +103,7 @@ def test_dollars_have_the_digits_that_count(dollars: float, expected: str) -> No
     assert expected.replace("$", "-$" if expected != "$0" else "$") == render_dollars(-dollars)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("currency", "expected"),
     [
@@ -233,6 +238,7 @@ def dollars(cost: float) -> Bill:
     return Bill(cost, 0.0, cost, cost / 1_000)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
@@ -273,6 +279,7 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
     assert expected == render_cost(record_of(entry))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("savings", "expected"),
     [
@@ -383,6 +390,7 @@ MASKED = {"tool_results": 9, "masked": 4, **SIZES}
 WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_after": 1_000}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
@@ -467,6 +475,7 @@ PAID = "a move of the boundary has just been paid for; it pays off in about "
 OTHER = {"conversation_id": "b"}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
@@ -562,6 +571,7 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
             "request_tokens_before": 1_000, "request_tokens_after": 400}  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
@@ -629,6 +639,7 @@ DROPS = (
 )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "because", "remedy"),
     [
@@ -846,6 +857,7 @@ MEASURED: dict[str, object] = {
 }  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
@@ -941,6 +953,7 @@ SHORT = {
 }  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("records", "expected"),
     [

@@ -32,6 +32,7 @@ from tests.support.marking import (
     mark_for_an_hour,
     mark_nothing,
 )
+from tests.support.marks import as_one_test
 from tests.support.places import CONVERSATIONS
 from tests.support.sessions import CHATS, WHEN, Talk, each_of, grow, read_chat, work, write_body
 
@@ -282,6 +283,7 @@ def with_tools(*pairs: tuple[int, int]) -> list[bytes]:
 OTHER = [{"role": "system", "content": "Be verbose. " * 300}, *LONG[1:]]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "bodies",
     [

@@ -18,6 +18,7 @@ from addon.replay.replay import Session
 from masking import ChatMessage
 from masking.rewrite import read_request
 from tests.support.builders import SECRET, Spelling, assistant, call, documents, spellings, turn
+from tests.support.marks import as_one_test
 from tests.support.places import CONVERSATIONS
 
 BOM = b"\xef\xbb\xbf"
@@ -404,6 +405,7 @@ def conversation(*messages: ChatMessage, **fields: object) -> RecordedConversati
     return made
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("made", "expected"),
     [

@@ -12,6 +12,7 @@ from addon.replay.tune.fast_replay import list_masked_sliding, list_newly_masked
 from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
 from tests.support.first_behind import find_first_behind
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, find_boundaries
 
 TURNS = [1, 2, 3, 4, 5]
@@ -26,6 +27,7 @@ EVENLY = [result(turn) for turn in range(5)]
 SLIDING = [BoundaryPosition(max(0, turns - 2), turns) for turns in TURNS]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("results", "boundaries", "k", "expected"),
     [

@@ -30,6 +30,7 @@ from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
 from tests.support.builders import OLD
+from tests.support.marks import as_one_test
 from tests.support.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> '\"`${1} {{ data }} \u2028\ud800 &lt; é"
@@ -178,6 +179,7 @@ def test_every_table_has_a_caption_and_every_heading_a_scope() -> None:
     }
 
 
+@as_one_test
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_has_a_colour(reason: str) -> None:
     style = (files("addon.replay.report") / "assets" / "report.css").read_text("utf-8")

@@ -26,6 +26,7 @@ from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.marks import as_one_test
 from tests.support.sessions import Talk, grow, work, write_body
 
 SHIPPED = MaskPolicy(True, 8, skip_if_not_shorter=True)
@@ -221,6 +222,7 @@ BLIND = DEFAULTS._replace(window_turns=4)
 ALL_SENT = {OFF: tried(1_000)}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("outcomes", "front", "best"),
     [

@@ -22,6 +22,7 @@ from addon.replay.reread import (
 )
 from masking.model import ChatMessage
 from tests.support.builders import conversations, read, read_body
+from tests.support.marks import as_one_test
 
 
 def asks(*calls: tuple[str, object], content: str | None = None, call_id: str = "a") -> ChatMessage:
@@ -71,6 +72,7 @@ READ = ("read", {"path": "a.py", "lines": [1, 2]})
 LIST = [asks(("list", {})), shows("src/parser.py\nsrc/main.py\nREADME")]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "repeats"),
     [
@@ -128,6 +130,7 @@ def opens(path: object) -> ChatMessage:
     return asks(("open", {"path": path}), call_id="z")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "names"),
     [
@@ -263,6 +266,7 @@ def edits(old: object, new: object = "pass") -> ChatMessage:
     return asks(("edit", {"old": old, "new": new}), call_id="z")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "quotes"),
     [
@@ -315,6 +319,7 @@ def test_a_line_in_the_tool_schemas_is_seen() -> None:
     assert () == refers([*CODE, edits(LINE)], tools=tools).quotes
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("found", "first", "expected"),
     [
@@ -361,6 +366,7 @@ def test_rereads_are_counted(
     assert rereads == count_rereads(found[:1], first) + count_rereads(found[1:], first)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "given",
     [
@@ -487,6 +493,7 @@ def test_what_a_message_shows_is_in_no_result_alone() -> None:
 OUT = left_out_of(0)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("reference", "first", "masked", "left_out"),
     [

@@ -25,6 +25,7 @@ from masking.prices import CachePricing
 from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
+from tests.support.marks import as_one_test
 from tests.support.replays import NOON, Talk, add_up, in_tokens, replayed, settings
 
 
@@ -47,6 +48,7 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
     )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("summary", "expected"),
     [
@@ -253,6 +255,7 @@ def test_the_commonest_price_comes_first() -> None:
 # Numbers and names.
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("unit", "most", "amount", "expected"),
     [

@@ -12,6 +12,7 @@ import pytest
 from masking import MaskPolicy, find_format
 from masking.request_cache import RequestCache
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn, turns
 
@@ -85,6 +86,7 @@ def test_a_request_before_and_after(path: str, before: str, after: str) -> None:
 THREE_TURNS = (User("Go."), *turn("a", OUTPUT), *turn("b", OUTPUT), *turn("c", OUTPUT))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_every_byte_outside_the_replaced_strings_is_the_clients(writer: Writer) -> None:
     told = writer.tell(*THREE_TURNS)
@@ -95,6 +97,7 @@ def test_every_byte_outside_the_replaced_strings_is_the_clients(writer: Writer) 
     assert expected == mask(told, SHORT).body.decode()
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_an_equal_text_beside_the_result_stays(writer: Writer) -> None:
     """The bytes to be cut are proven to be the result's own, not the first that look like them."""
@@ -116,6 +119,7 @@ def test_a_placeholder_is_spelled_as_the_client_spells_its_texts(ascii_only: boo
     assert (r"masqu\u00e9e" in after, "masquée" in after) == (ascii_only, not ascii_only)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_if_nothing_is_masked_the_bytes_are_the_very_same(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", OUTPUT))
@@ -123,6 +127,7 @@ def test_if_nothing_is_masked_the_bytes_are_the_very_same(writer: Writer) -> Non
     assert body is rewrite_request(body, SHORT, told.wire, writer.path).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_no_message_is_added_removed_or_moved_and_no_call_changes(writer: Writer) -> None:
     told = writer.tell(*THREE_TURNS)
@@ -137,6 +142,7 @@ def test_no_message_is_added_removed_or_moved_and_no_call_changes(writer: Writer
     ]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_process_that_remembers_what_it_has_read_sends_the_same_bytes(writer: Writer) -> None:
     """A request is read faster the second time; a restart or a second replica changes nothing."""

@@ -20,6 +20,7 @@ from masking.window import FREE, BoundaryPrices
 from tests.spec.talk import CACHED, IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, result
 from tests.support.builders import turn as chat_turn
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -85,6 +86,7 @@ def test_any_sequence_of_messages_will_do(
     assert change(MESSAGES) == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("window", [1, 2, 3, 5])
 def test_the_last_window_turns_stay_and_all_before_them_are_masked(
@@ -95,6 +97,7 @@ def test_the_last_window_turns_stay_and_all_before_them_are_masked(
     assert expected == reasons(mask(told, replace(SHORT, window_turns=window)))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_window_slides_at_every_turn_where_nothing_has_a_price(writer: Writer) -> None:
     """It is the window's edge by definition, however long the placeholders are."""
@@ -103,6 +106,7 @@ def test_the_window_slides_at_every_turn_where_nothing_has_a_price(writer: Write
     assert [0, 0, 1, 2, 3, 4] == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("later", "window", "expected"),

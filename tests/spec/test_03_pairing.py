@@ -11,6 +11,7 @@ from masking.rewrite import read_request
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask, reasons
 from tests.support.builders import assistant, call, result
 from tests.support.builders import read as read_chat
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -33,18 +34,21 @@ def find_calls(told: Told) -> list[tuple[int | None, str | None]]:
     return [(result.turn, result.tool) for result in conversation.results]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_result_belongs_to_the_turn_that_declared_its_id(writer: Writer) -> None:
     told = writer.tell(Model((READ,)), Tools((OF_READ,)), Model((RUN,)), Tools((OF_RUN,)))
     assert [(0, "read"), (1, "run")] == find_calls(told)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_parallel_results_may_arrive_in_any_order(writer: Writer) -> None:
     told = writer.tell(Model((READ, RUN)), Tools((OF_RUN, OF_READ)))
     assert [(0, "run"), (0, "read")] == find_calls(told)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_of_turns_with_the_same_id_it_is_the_nearest_earlier_one(writer: Writer) -> None:
     told = writer.tell(
@@ -54,6 +58,7 @@ def test_of_turns_with_the_same_id_it_is_the_nearest_earlier_one(writer: Writer)
     assert [(0, "read"), (1, "run")] == find_calls(told)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_where_every_turn_is_numbered_from_call_0_only_old_results_are_masked(
     writer: Writer,
@@ -70,6 +75,7 @@ def test_a_late_result_still_belongs_to_its_earlier_turn(writer: Writer) -> None
     assert ["in_window", "masked"] == reasons(mask(told, SHORT))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_where_a_turn_declares_an_id_twice_the_nth_result_belongs_to_the_nth_call(
     writer: Writer,

@@ -16,6 +16,7 @@ from tests.spec.talk import (
 )
 from tests.support.builders import IMAGE, assistant, call, parts, result
 from tests.support.builders import turn as chat_turn
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -54,6 +55,7 @@ NO_NAMES = replace(NO_LISTS, keep_arguments=())
 FAILED = '{"error": "timeout"}'
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("expected", "messages", "policy"),
     [
@@ -83,6 +85,7 @@ def test_the_first_reason_that_applies_is_given_in_this_order(
 # The last K of a tool
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("last_k", "expected"),
@@ -116,6 +119,7 @@ def test_results_of_tools_without_a_name_do_not_take_part() -> None:
 # What a user names
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_tools_and_arguments_can_be_protected(writer: Writer) -> None:
     plan = Model((Ask("a", "read", {"path": "docs/PLAN.md"}),))
@@ -128,6 +132,7 @@ def test_tools_and_arguments_can_be_protected(writer: Writer) -> None:
         assert [expected, "masked", "in_window"] == reasons(mask(told, policy))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_latest_result_of_a_target_can_stay(writer: Writer) -> None:
     said = [
@@ -143,6 +148,7 @@ def test_the_latest_result_of_a_target_can_stay(writer: Writer) -> None:
     assert ["masked", "latest", "latest", "in_window"] == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_result_that_was_read_again_after_it_was_masked_can_stay(writer: Writer) -> None:
     reads = [turn(f"call_{n}", OUTPUT, tool) for n, tool in enumerate(("shell", "x", "shell"))]

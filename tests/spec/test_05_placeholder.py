@@ -12,6 +12,7 @@ from masking.tokens import estimate_tokens
 from masking.window import recall_id
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, SHORT, mask
 from tests.support.builders import assistant, call, result
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG
 from tests.support.wire_conversations import User, Writer, spell, turn, turns
 
@@ -43,6 +44,7 @@ def test_the_shipped_placeholder_is_ascii_and_takes_about_ten_tokens() -> None:
     assert estimate_tokens(found) <= 10
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
@@ -76,6 +78,7 @@ def test_what_a_field_is_filled_with(template: str, result: dict[str, Any], expe
     assert expected == render(template, **result)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "template",
     ["{unknown}", "{tool_name.__class__}", "{tool_name[0]}", "{tool_name!r}", "{}", "{0}", "", " "],

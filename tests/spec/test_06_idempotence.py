@@ -17,6 +17,7 @@ from masking.mcp import PayloadPolicy, mask_payload
 from tests.spec.talk import CACHED, IN_FORMATS_WITH_LISTS, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, parts
 from tests.support.builders import turn as chat_turn
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -33,6 +34,7 @@ GROWS = replace(SHORT, placeholder_template="{original_chars} characters, long a
 LATER = assistant(call("later"))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     "policy",
@@ -59,6 +61,7 @@ def test_masking_a_list_twice_is_masking_it_once(writer: Writer) -> None:
     assert once is rewrite_request(once, policy, writer.wire, writer.path).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_where_the_cache_has_a_price_masking_twice_is_masking_once(writer: Writer) -> None:
     """The prices are those of the window alone, so that only the placeholders can say so."""
@@ -68,6 +71,7 @@ def test_where_the_cache_has_a_price_masking_twice_is_masking_once(writer: Write
     assert once is rewrite_request(once, SHORT, told.wire, writer.path, CACHED).body
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -92,6 +96,7 @@ def test_a_list_of_placeholders_is_left_alone() -> None:
     assert messages is mask_old_tool_results(messages, replace(SHORT, mask_text_parts=True))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_request_in_which_results_are_masked_already_masks_the_others(writer: Writer) -> None:
     """As where two proxies stand in a row, or an agent resumes what it was shown."""

@@ -11,6 +11,7 @@ import pytest
 
 from masking.window import looks_like_error
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -32,6 +33,7 @@ LONG = "some more lines of output\n" * 200
 """5,200 characters."""
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "text",
     [
@@ -55,6 +57,7 @@ def test_other_texts_are_none(text: str) -> None:
     assert not looks_like_error(text, WORDS)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "line",
     [
@@ -82,6 +85,7 @@ def test_the_sign_of_a_success_or_one_inside_a_line_makes_none(line: str) -> Non
     assert not looks_like_error(f"{LONG}{line}\n", WORDS)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -123,6 +127,7 @@ def test_up_to_which_length_words_count_is_a_setting() -> None:
     assert [False, False, False, True, True] == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_an_error_stays_in_every_format_however_old(writer: Writer) -> None:
     failed = f"Traceback (most recent call last):\n{OUTPUT}"
@@ -132,6 +137,7 @@ def test_an_error_stays_in_every_format_however_old(writer: Writer) -> None:
     assert ["masked", "masked", "in_window"] == reasons(mask(told, off))
 
 
+@as_one_test
 @in_each([writer for writer in WRITERS if writer.tells_errors])
 def test_what_its_format_says_failed_stays_whatever_its_text(writer: Writer) -> None:
     said = (Model((Ask("a"),)), Tools((Give("a", OUTPUT, fails=True),)), *turns(1))

@@ -7,6 +7,7 @@ import pytest
 from masking import find_format
 from masking.wire import FORMATS
 from tests.spec.talk import OUTPUT, SHORT, mask, reasons
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import IN_EVERY_FORMAT, User, Writer, turn, turns
 
 
@@ -15,6 +16,7 @@ def test_there_are_six_formats() -> None:
     assert expected == [wire.name for wire in FORMATS]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
@@ -62,6 +64,7 @@ MASKED = {
 }
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_masked_result_looks_like_this(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", OUTPUT), *turns(1))
@@ -71,6 +74,7 @@ def test_a_masked_result_looks_like_this(writer: Writer) -> None:
     assert MASKED[writer.name] == json.dumps(after[2])
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_same_conversation_is_decided_alike_in_every_format(writer: Writer) -> None:
     failed = "Traceback (most recent call last):"

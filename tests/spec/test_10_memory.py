@@ -15,6 +15,7 @@ from masking.conversation import read_conversation
 from masking.memory import digest_opening
 from masking.wire import CHAT as CHAT_WIRE
 from tests.spec.talk import CACHED, OUTPUT, SHORT, Proxy, mask, reasons, requests
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     RUN_AGAIN,
@@ -35,6 +36,7 @@ FOUR = replace(SHORT, window_turns=4)
 LARGE = OUTPUT * 10
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
 @pytest.mark.parametrize(
@@ -61,6 +63,7 @@ def test_other_settings_or_a_restart_unmask_nothing(
     assert sent.masked <= proxy.send(now, later).masked
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_newer_rule_about_errors_unmasks_nothing_either(writer: Writer) -> None:
     proxy = Proxy()
@@ -81,6 +84,7 @@ def test_a_conversation_that_is_first_met_in_its_middle_starts_unmasked(writer: 
     assert told.body == Proxy().send(told, FOUR, CACHED).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(("pause", "expected"), [(299.0, "held"), (301.0, "masked")])
 def test_a_prefix_that_the_provider_has_forgotten_is_masked_up_to_the_windows_edge(
@@ -95,6 +99,7 @@ def test_a_prefix_that_the_provider_has_forgotten_is_masked_up_to_the_windows_ed
     assert [expected] * 7 + ["in_window"] * 4 == found
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_who_goes_back_finds_what_was_sent_then(writer: Writer) -> None:
     proxy = Proxy()
@@ -108,6 +113,7 @@ def test_who_goes_back_finds_what_was_sent_then(writer: Writer) -> None:
 # A result, not a place
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_another_result_at_the_same_place_is_not_masked_for_that(writer: Writer) -> None:
     """A task that is run again is answered alike, by the same ids; one tool gives an error."""
@@ -124,6 +130,7 @@ def test_another_result_at_the_same_place_is_not_masked_for_that(writer: Writer)
     assert ["error", "in_window"] == reasons(proxy.send(failed))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("again", RUN_AGAIN, ids=[again.case for again in RUN_AGAIN])
 def test_no_other_result_is_ever_masked_because_something_is_remembered(
@@ -160,6 +167,7 @@ def spellings() -> Iterator[tuple[str, list[object], bool]]:
     yield "another agent", [{**system, "content": "You are a cook."}, user], False
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [pytest.param(messages, expected, id=case) for case, messages, expected in spellings()],
@@ -174,6 +182,7 @@ def test_a_conversation_is_known_by_its_texts_up_to_the_first_of_the_users(
     assert expected == (one == other)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_conversations_with_one_opening_are_told_apart_by_all_answers_so_far(
     writer: Writer,

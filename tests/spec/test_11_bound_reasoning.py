@@ -25,6 +25,7 @@ from masking.window import FREE as FREE_PRICES
 from masking.window import BoundaryPrices
 from masking.wire import MESSAGES
 from tests.spec.talk import OUTPUT, SHORT, reasons
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     WRITERS,
     Ask,
@@ -414,6 +415,7 @@ OBSTACLES: Mapping[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize(("path", "others"), OBSTACLES.values(), ids=OBSTACLES)
 def test_where_nothing_can_be_asked(path: str, others: dict[str, Any]) -> None:
     clearing = MESSAGES.clearing

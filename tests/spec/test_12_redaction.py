@@ -18,6 +18,7 @@ from masking.rewrite import Strategies
 from tests.spec.talk import IN_FORMATS_WITH_IDS, OUTPUT, mask, reasons
 from tests.support.builders import assistant, call, result
 from tests.support.builders import turn as chat_turn
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -35,6 +36,7 @@ ANSWER = Model(text="Done.")
 CHAT_ANSWER: ChatMessage = {"role": "assistant", "content": "Done."}
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("scenario", "after", "expected"),
@@ -56,6 +58,7 @@ def test_the_decision_matrix(
     assert (expected, scenario) == (first.reason, first.scenario)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_words_together_with_a_call_are_no_answer(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", OUTPUT), Model((Ask("b"),), "I look."))
@@ -73,6 +76,7 @@ def test_parallel_calls_are_judged_one_by_one(writer: Writer) -> None:
     assert ["redacted", "other_tool", "redacted"] == reasons(rewrite)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_redaction_is_new_after_the_first_answer_alone(writer: Writer) -> None:
     """So that it is traced once, and not at every later request."""
@@ -159,6 +163,7 @@ def test_a_template_is_checked_when_it_is_loaded(template: str) -> None:
         RedactionPolicy(True, ("shell",), template)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("value", "expected", "warns"),
     [

@@ -14,6 +14,7 @@ from masking.rewrite import Strategies, read_request
 from tests.spec.talk import OUTPUT, mask
 from tests.support.builders import assistant, call, parts, result
 from tests.support.builders import turn as chat_turn
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
 
 OPTIONS = ReductionOptions(enabled=True, max_input_chars=1_000, preserve_recent_raw_turns=2)
@@ -202,6 +203,7 @@ def test_without_observation_masking_the_first_stage_is_left_out() -> None:
     assert ("summarization", 0) == (reduced.reduction_stage, reduced.masked_count)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("budget", "stage"), [(1_500, "masking"), (1_400, "summarization"), (10, "fallback")]

@@ -11,6 +11,7 @@ from masking import RedactionPolicy, ReductionOptions, rewrite_request
 from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, is_summary_request
 from tests.spec.talk import CHAT, OUTPUT, SHORT, Proxy, mask, reasons
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
 
 REDACTION = RedactionPolicy(True, ("read",), "(redacted)")
@@ -26,6 +27,7 @@ TALK = (
 )
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_result_has_one_decision_that_of_the_first_strategy_which_settles_it(
     writer: Writer,
@@ -37,6 +39,7 @@ def test_a_result_has_one_decision_that_of_the_first_strategy_which_settles_it(
     assert mask(writer.tell(*TALK), SHORT).masked == rewrite.masked  # the window does not move
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_reduction_comes_last_and_sees_what_the_others_have_left(writer: Writer) -> None:
     told = writer.tell(*TALK)
@@ -61,6 +64,7 @@ def test_a_summary_quotes_nothing_that_was_redacted() -> None:
     assert (True, False) == (b"public" in body, b"hunter2" in body)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_if_no_strategy_is_on_the_request_is_the_clients(writer: Writer) -> None:
     told = writer.tell(*TALK)
@@ -75,6 +79,7 @@ def test_if_no_strategy_is_on_the_request_is_the_clients(writer: Writer) -> None
 SUMMARIZE = User("Please write a summary of the conversation so far.")
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_an_agents_request_for_a_summary_goes_out_whole(writer: Writer) -> None:
     told = writer.tell(*TALK, SUMMARIZE)
@@ -84,6 +89,7 @@ def test_an_agents_request_for_a_summary_goes_out_whole(writer: Writer) -> None:
     assert (told.body, True) == (rewrite.body, rewrite.left_whole)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_request_for_a_summary_changes_nothing_of_what_is_decided_next(writer: Writer) -> None:
     proxy = Proxy()
@@ -93,6 +99,7 @@ def test_a_request_for_a_summary_changes_nothing_of_what_is_decided_next(writer:
     assert before.body == proxy.send(told).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(("window", "expected"), [(100_000, "summary"), (100, "masked")])
 def test_a_request_for_a_summary_goes_out_whole_only_where_it_fits_the_models_window(

@@ -18,6 +18,7 @@ from masking.window import recall_id
 from masking.wire.messages import MESSAGES
 from tests.spec.talk import IN_FORMATS_WITH_LISTS, SHORT, mask, reasons
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -64,6 +65,7 @@ def test_it_is_off_by_default() -> None:
     assert not Strategies().can_change
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_long_result_becomes_its_head_a_marker_and_its_tail(writer: Writer) -> None:
     """And no byte changes beside it."""
@@ -75,6 +77,7 @@ def test_a_long_result_becomes_its_head_a_marker_and_its_tail(writer: Writer) ->
     assert before.replace(json.dumps(LONG), json.dumps(expected)) == after
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_it_is_cut_at_a_lines_end_within_200_characters_or_else_anywhere(writer: Writer) -> None:
     lines, marker = "x" * 89 + "\n", "\n[... {} of 1800 characters left out ...]\n"
@@ -90,6 +93,7 @@ def test_in_a_list_each_text_is_shortened_by_itself(writer: Writer) -> None:
     assert [f"ok{shorten_lines(LONG)}{LONG[:900]}"] == texts_of(mask(told, ON))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_is_shortened_already_stays(writer: Writer) -> None:
     once = mask(writer.tell(User(), *turn("a", LONG)), ON).body
@@ -119,6 +123,7 @@ STAYS: Mapping[str, Sequence[Step]] = {
 }
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("why", STAYS)
 def test_what_stays_whole(writer: Writer, why: str) -> None:
@@ -148,6 +153,7 @@ def requests(writer: Writer, count: int) -> list[Told]:
     return made
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
 @pytest.mark.parametrize(
@@ -164,6 +170,7 @@ def test_what_was_sent_shortened_stays_so(
     assert texts_of(sent) == texts_of(proxy.send(second.read(), later))[:1]
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_was_sent_whole_or_stood_there_at_first_sight_stays_so(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 3)
@@ -175,6 +182,7 @@ def test_what_was_sent_whole_or_stood_there_at_first_sight_stays_so(writer: Writ
     )
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_with_the_window_switched_off_all_goes_whole(writer: Writer) -> None:
     proxy, (first, second) = Remembering(), requests(writer, 2)
@@ -195,6 +203,7 @@ def test_where_reasoning_is_bound_it_needs_a_memory(remembers: bool) -> None:
 # It runs first
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_placeholders_give_the_length_that_the_client_sent(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", LONG), *turns(1))
@@ -206,6 +215,7 @@ def test_placeholders_give_the_length_that_the_client_sent(writer: Writer) -> No
     assert b"<2000>" in mask(answered, replace(ON, redaction=redaction)).body
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_the_window_sees_what_is_left(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", LONG), *turns(1))

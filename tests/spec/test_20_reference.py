@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.spec.compared import FORMATS, compare, compare_messages
 from tests.support.builders import examples
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import Writer, in_each
 
 
@@ -26,6 +27,7 @@ def test_a_list_of_messages_is_masked_as_the_reference_says(random: Random) -> N
     assert compare_messages(random) is None
 
 
+@as_one_test
 @pytest.mark.parametrize("number", range(10))
 def test_long_conversations_are_masked_as_the_reference_says(number: int) -> None:
     """Examples of Hypothesis are short, and boundaries move late."""

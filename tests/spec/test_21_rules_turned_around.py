@@ -16,6 +16,7 @@ import pytest
 
 from tests.spec import reference, texts
 from tests.spec.compared import FORMATS, compare
+from tests.support.marks import as_one_test
 
 
 class Variation(NamedTuple):
@@ -234,6 +235,7 @@ def test_a_rule_that_is_turned_around_is_noticed(
     assert any(compare(FORMATS[n % len(FORMATS)], Random(f"rule.{n}"), varied) for n in range(MOST))
 
 
+@as_one_test
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.rule)
 def test_a_rule_can_be_turned_around(variation: Variation) -> None:
     assert variation.old in read_source(variation.module)

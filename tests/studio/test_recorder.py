@@ -13,6 +13,7 @@ from addon.places import shipped
 from addon.proxy.server import running_proxy
 from addon.recordings.flows import read_flows
 from tests.live.harness import SECONDS
+from tests.support.marks import as_one_test
 from tests.support.scripted_actions import perform, run
 from tests.tools.provider.provider import HOST, Provider
 from tests.tools.provider.script import Received, Reply, Said
@@ -114,6 +115,7 @@ def test_a_client_that_stops_early_leaves_no_recording(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@as_one_test
 @pytest.mark.parametrize("agent", CLIENTS)
 def test_a_scenario_is_scripted_in_the_clients_own_tools(agent: str) -> None:
     client = CLIENTS[agent]

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from _pytest._io.saferepr import saferepr
 from _pytest.mark import Mark, ParameterSet
 
 Test = Callable[..., None]
@@ -57,7 +58,9 @@ def _read_cases(mark: Mark) -> list[tuple[str, dict[str, Any]]]:
     """Return the name of each case, and its arguments."""
     names, values = mark.args
     arguments = [each.strip() for each in names.split(",")] if isinstance(names, str) else names
-    ids = mark.kwargs.get("ids") or repr
+    ids = mark.kwargs.get("ids") or saferepr
+    if not callable(ids):
+        ids = [*ids]
     found = []
     for number, value in enumerate(values):
         case = ParameterSet.extract_from(value, force_tuple=len(arguments) == 1)

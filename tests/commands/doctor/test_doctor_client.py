@@ -21,6 +21,7 @@ from addon.commands.doctor.client import (
 )
 from masking.config import Settings, parse_settings
 from tests.support.findings import levels
+from tests.support.marks import as_one_test
 
 # Which program
 
@@ -151,6 +152,7 @@ def test_a_file_that_cannot_be_read_is_unknown(folder: Path) -> None:
     assert find(folder, "agent") is None
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("name", "runtime"),
     [
@@ -185,6 +187,7 @@ def attempt(way: str, outcome: Outcome) -> Attempt:
     return Attempt(way=way, outcome=outcome, detail="")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("outcomes", "name", "expected"),
     [
@@ -229,6 +232,7 @@ PASS = HTTP.replace(b"http", b"pass")
 OBSERVE = b'[observation_masking]\nmode = "observe"\n'
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("name", "environment", "config", "expected"),
     [

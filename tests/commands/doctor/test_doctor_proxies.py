@@ -19,6 +19,7 @@ from addon.proxy.health import Health
 from addon.records.build import describe_software
 from masking.config import Settings, parse_settings
 from tests.support.findings import fixes, levels
+from tests.support.marks import as_one_test
 
 US = "http://127.0.0.1:8080"
 
@@ -90,6 +91,7 @@ def health(**changes: object) -> Health:
     return Health.model_validate(told)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("reached", "expected"),
     [

@@ -33,6 +33,7 @@ from masking.window import MaskPolicy
 from masking.wire.usage import Usage
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
 from tests.support.builders import MASK_ALL, examples, policy, unchanged
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -302,6 +303,7 @@ def test_a_call_repeats_one_whose_result_was_shortened(
     assert expected == count_shortened_repeats(repeated, shortened, masked)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_it_is_found_by_the_call(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", write_lines("a")), Model((Ask("b"),)))
@@ -318,6 +320,7 @@ def writes(*contents: object) -> Model:
     return Model(tuple(Ask(f"w{n}", "write", {"content": each}) for n, each in enumerate(contents)))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("last", "expected"),

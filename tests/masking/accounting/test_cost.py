@@ -40,6 +40,7 @@ from masking.prices.cache_rules import OPENAI, find_cache_rules
 from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, rewrite_request
 from tests.support.sessions import CHATS, each_of, grow, read_chat, work
 from tests.tools.provider.completions import PromptCache
@@ -90,6 +91,7 @@ def amounts(bill: Bill) -> tuple[float, float]:
     return bill.prompt, bill.cached
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("usage", "before", "after", "basis"),
     [
@@ -191,6 +193,7 @@ CLAUDE = find_pricing(PriceSettings(), "api.anthropic.com", "claude-opus-5", lif
 CLAUDE_HOUR = find_pricing(PriceSettings(), "api.anthropic.com", "claude-opus-5", lifetime="1h")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("pricing", "usage", "expected"),
     [
@@ -229,6 +232,7 @@ def test_what_is_written_costs_as_much_as_it_is_kept_for(
     assert pytest.approx(expected) == found.after.cost
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writable", "cached", "expected"),
     [
@@ -287,6 +291,7 @@ def test_where_nothing_is_predicted_the_cache_does_as_it_did(
     assert (10_000, cached) == amounts(cost.before)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("common", "reported", "cached"),
     [
@@ -314,6 +319,7 @@ def test_of_a_recording_whose_beginning_is_not_known_as_much_of_both_ends_is_new
     assert (9_500, 5_500) == (cost.before.cached, cost.after.cached)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("rules", "common", "prompt", "expected"),
     [
@@ -873,6 +879,7 @@ def test_a_margin_that_was_rounded_is_none_below_0() -> None:
     assert Margin(0.0, 4.0) == read_margin(3.9, 4.0)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("costs", "whole", "expected"),
     [

@@ -29,6 +29,7 @@ from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.support.builders import OLD, assistant, call, read, result, turn
+from tests.support.marks import as_one_test
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()
@@ -84,6 +85,7 @@ def ask(
 COMPACTED: list[ChatMessage] = [{"role": "user", "content": "go; so far: ..."}, *turn("call_9")]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [
@@ -388,6 +390,7 @@ def test_a_recording_never_trips() -> None:
 QUESTION: ChatMessage = {"role": "user", "content": "well?"}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "seed", "expected"),
     [
@@ -503,6 +506,7 @@ def spell(names: str) -> list[bytes]:
     return chain(b"seed", [name.encode() for name in names])
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "asked", "expected"),
     [
@@ -597,6 +601,7 @@ def watch(requests: str) -> list[int]:
     ]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [

@@ -17,10 +17,12 @@ from masking.accounting.prefix_cache import (
 )
 from masking.prices import CacheRules
 from masking.prices.cache_rules import OPENAI, find_cache_rules
+from tests.support.marks import as_one_test
 
 ANTHROPIC, DEEPSEEK = find_cache_rules("anthropic"), find_cache_rules("deepseek")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("rules", "tokens", "expected"),
     [
@@ -54,6 +56,7 @@ def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None)
     assert "any prefix" == rules.reads_at
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("provider", "model", "expected"),
     [
@@ -110,6 +113,7 @@ def spell(names: str) -> list[Piece]:
     return [Piece(name.encode() * 16, ord(name) - ord("a") + 1) for name in names]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("sent", "prompt", "expected"),
     [
@@ -150,6 +154,7 @@ MARKS = CacheRules(minimum=1, block=1, reads_at="marks", lookback=3)
 ENDS = CacheRules(minimum=1, block=1, reads_at="request ends", lookback=2)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("rules", "sent", "prompt", "expected"),
     [
@@ -218,6 +223,7 @@ def test_seeds_have_nothing_in_common() -> None:
     assert 6 == cache.send(SentPrompt(b"a model"), spell("abc"))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("sent", "prompt", "now", "expected"),
     [

@@ -50,6 +50,7 @@ from tests.support.builders import (
     unanswered,
     unchanged,
 )
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request as rewrite_priced
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -106,6 +107,7 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 NO_MARK: dict[str, object] = {}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "parts_", "expected"),
     [
@@ -190,6 +192,7 @@ def nest(depth: int) -> object:
     return value
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "odd",
     [
@@ -238,6 +241,7 @@ def test_digests_are_equal_where_the_json_is(one: object, other: object) -> None
 MESSAGE = {"role": "assistant", "content": "a", "tool_calls": [call()]}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "other",
     [
@@ -442,6 +446,7 @@ def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapp
     return sizes, sizes.composition
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_each_element_is_its_speakers(writer: Writer) -> None:
     _, parts = measure_parts(writer.tell(*TALK))
@@ -450,6 +455,7 @@ def test_each_element_is_its_speakers(writer: Writer) -> None:
     assert parts["user"] < 12, "what only carries results is not the user's"
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_masking_puts_in_place_is_told_apart(writer: Writer) -> None:
     _, before = measure_parts(writer.tell(*TALK))
@@ -461,6 +467,7 @@ def test_what_masking_puts_in_place_is_told_apart(writer: Writer) -> None:
     assert (before["user"], before["assistant"]) == (after["user"], after["assistant"])
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     told = writer.tell(*TALK)
@@ -472,6 +479,7 @@ def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     assert measure_parts(told, Strategies(schema1=MASK_ALL))[1] == sizes.composition
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_what_is_dropped_is_gone_and_the_summary_is_the_users(writer: Writer) -> None:
     told = writer.tell(User("Fix it."), *(step for n in range(9) for step in wire_turn(f"t{n}")))
@@ -487,6 +495,7 @@ CALL = {"id": "a", "type": "function", "function": {"name": "shell", "arguments"
 DATA_IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writer", "extra", "expected"),
     [
@@ -516,6 +525,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
         assert count_tools(COUNTER, TOOLS) == parts["tools"]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("writer", "item", "part"),
     [
@@ -617,6 +627,7 @@ def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
             assert expected == count_all(warm, told.body, counter)
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 def test_only_what_is_new_is_counted(writer: Writer) -> None:
     table, counter, strategies = RequestCache(), _Counter(), WAYS["sliding"]

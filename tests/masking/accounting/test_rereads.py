@@ -5,6 +5,7 @@ import pytest
 from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
 from masking.request_cache import RequestCache
 from tests.support.builders import read
+from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,
@@ -25,6 +26,7 @@ def done(*asked: Ask) -> tuple[Step, Step]:
     return Model(asked), Tools(tuple(Give(ask.call_id, tool=ask.tool) for ask in asked))
 
 
+@as_one_test
 @IN_EVERY_FORMAT
 @pytest.mark.parametrize(
     ("steps", "expected"),

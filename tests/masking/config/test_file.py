@@ -39,6 +39,7 @@ from masking.config.settings import (
 from masking.errors import OverrideError
 from masking.prices import PriceSettings
 from tests.support.builders import TEMPLATE
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG
 
 
@@ -135,6 +136,7 @@ SETTINGS = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize("given", SETTINGS, ids=lambda given: f"{given.table} {given.line}")
 def test_a_setting(given: Setting) -> None:
     assert given.expected == parse(given.table, given.line)
@@ -305,6 +307,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MISTAKES, ids=lambda given: f"{given.table} {given.line[:40]}")
 def test_a_mistake_is_an_error_that_names_the_key(given: Mistake) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -324,6 +327,7 @@ def test_our_table_is_a_table(source: str) -> None:
         parse_settings(source.encode())
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "source",
     [
@@ -348,6 +352,7 @@ def test_other_tables_are_none_of_our_business() -> None:
     assert schema1(window_turns=5) == parse_settings(source)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("source", "problem"),
     [
@@ -416,6 +421,7 @@ def test_settings_have_a_digest_whose_placeholders_say_how_to_read_back() -> Non
     assert kept.digest == elsewhere.digest != Settings().digest
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
@@ -567,6 +573,7 @@ def test_a_file_without_our_table_has_no_values() -> None:
 FIVE_TURNS = b"[observation_masking.schema1]\nwindow_turns = 5\nkeep_errors = false\n"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "keys", "value"),
     [
@@ -617,6 +624,7 @@ def test_a_value_that_is_spelled_as_toml_comes_back(value: object) -> None:
     assert [value] == read_override(f"a.b={dump_toml([value])}").value
 
 
+@as_one_test
 @pytest.mark.parametrize("text", ["", "=", "=4", "schema1", "a b=4", "a..b=4", ".a=4", "ä=4"])
 def test_what_is_no_override(text: str) -> None:
     with pytest.raises(OverrideError, match=r"^expected TABLE.KEY=VALUE"):
@@ -648,6 +656,7 @@ def test_an_override_comes_before_what_the_file_sets() -> None:
     assert "http" == settings.websocket.mode
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("override", "path", "problem"),
     [

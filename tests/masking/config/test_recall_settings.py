@@ -8,6 +8,7 @@ import pytest
 from masking import ConfigError, MaskPolicy
 from masking.config import RecallSettings, Settings, parse_settings
 from masking.redaction import RedactionPolicy
+from tests.support.marks import as_one_test
 
 ON = """
 [observation_masking.schema1]
@@ -60,6 +61,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", MISTAKES, ids=lambda given: given.case)
 def test_a_mistake_is_named_with_its_key(given: Mistake) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -18,6 +18,7 @@ from masking.config import (
     parse_settings,
 )
 from masking.errors import ConfigError, OverrideError
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG
 
 FACTS = RequestFacts(
@@ -62,11 +63,13 @@ FITS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("fit", FITS, ids=lambda fit: fit.case)
 def test_which_requests_a_rule_fits(fit: Fit) -> None:
     assert fit.expected == Rule(**fit.rule).fits(fit.facts)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "name",
     [
@@ -203,6 +206,7 @@ label = "a team"
 """
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "overrides", "expected"),
     [
@@ -301,6 +305,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize(("line", "path", "problem"), MISTAKES)
 def test_a_mistake_in_a_rule_names_the_rule_and_the_key(line: str, path: str, problem: str) -> None:
     table = "[[observation_masking.rules]]\nlabel = 'right'\n[[observation_masking.rules]]\n"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from masking import WireError
 from masking.edit.json_text import decode
 from masking.edit.splice import append
+from tests.support.marks import as_one_test
 
 PATH = ("managed", "edits")
 ITEM = {"type": "clear", "keep": 3}
@@ -21,6 +22,7 @@ def add(body: str) -> str:
     return append(body.encode(), document, PATH, ITEM).decode()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -10,6 +10,7 @@ from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.model import Edits
 from tests.support.builders import SECRET
+from tests.support.marks import as_one_test
 
 HEAD = '{"role":"assistant","tool_calls":[{"id":"a"}]}'
 PATH = ("messages", 1, "content")
@@ -310,6 +311,7 @@ def test_decode(source: bytes, expected: object) -> None:
     assert expected == decode(source)
 
 
+@as_one_test
 @pytest.mark.parametrize("number", ["1", "-0.0", "1e2", "1e999", "9" * 5000, "NaN", "-Infinity"])
 @pytest.mark.parametrize("beside", ["1", "NaN", '"\\ud800"'])
 def test_a_number_never_comes_back_as_a_text(number: str, beside: str) -> None:
@@ -318,6 +320,7 @@ def test_a_number_never_comes_back_as_a_text(number: str, beside: str) -> None:
     assert not isinstance(document["n"], str)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "source",
     [

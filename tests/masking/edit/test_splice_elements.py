@@ -25,6 +25,7 @@ from tests.support.builders import (
     spellings,
     texts,
 )
+from tests.support.marks import as_one_test
 
 LIST = ("messages",)
 
@@ -121,6 +122,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", CASES, ids=lambda given: given.case)
 def test_every_other_byte_is_the_clients(given: Case) -> None:
     assert given.after.encode() == carry_out(given.before.encode(), given.plan)
@@ -131,6 +133,7 @@ def test_no_change_gives_back_the_very_same_bytes() -> None:
     assert body is carry_out(body, plan())
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "edits"),
     [

@@ -14,6 +14,7 @@ import pytest
 from masking.errors import ConfigError
 from masking.prices import PriceList, PriceStep, load_shipped, pack_list, read_list
 from masking.prices.price_list import Price
+from tests.support.marks import as_one_test
 from tests.tools.make_price_list import SHIPPED, make_list
 
 # The shipped price list, and a list of our own with one of every kind of entry.
@@ -26,6 +27,7 @@ OPEN_AI, ANTHROPIC, GOOGLE = (
 )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "dollars", "ratios"),
     [
@@ -83,6 +85,7 @@ def test_the_list_tells_the_price_steps(
     assert tuple(steps) == price.steps
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model"),
     [
@@ -156,6 +159,7 @@ OURS = listed(
 )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -205,6 +209,7 @@ def test_a_provider_that_names_no_models_is_no_maker() -> None:
     assert ("maker", "Maker") == (found.provider, found.seller)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("clause", "fitting", "others"),
     [
@@ -451,6 +456,7 @@ def when(plain: float, **constraint: str) -> dict[str, object]:
     return {"constraint": constraint or None, "prices": {"input_mtok": plain}}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("prices", "expected"),
     [
@@ -546,6 +552,7 @@ def deep(levels: int) -> dict[str, object]:
 MODEL = "providers[0].models[0]"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "path", "problem"),
     [
@@ -668,6 +675,7 @@ def test_every_pattern_of_the_shipped_list_is_taken() -> None:
     assert 8 * shipped.models == read_list(dumps(document)).models
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("pattern", "names", "others"),
     [
@@ -698,6 +706,7 @@ NOT_SIMPLE = "expected a pattern of"
 TOO_LONG = "may take too long to match"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [

@@ -29,6 +29,7 @@ from masking.prices.pricing import find_window
 from masking.window import FREE, price_boundary
 from masking.wire.chat import find_marks
 from masking.wire.usage import Usage
+from tests.support.marks import as_one_test
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 OPEN_AI = ("api.openai.com", "gpt-4o")
@@ -39,6 +40,7 @@ CLAUDE = ("api.anthropic.com", "claude-opus-4-8")
 LONG = "gpt-4o" + "x" * 300
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("settings", "host", "model", "expected"),
     [
@@ -194,6 +196,7 @@ def test_a_host_without_cached_tokens_keeps_the_dollars_of_the_list() -> None:
     assert (PLAIN, "config", 2.5) == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -240,6 +243,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
     assert pricing.ratios == (pricing.entry.ratios if pricing.entry else ASSUMED)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "provider"),
     [
@@ -281,6 +285,7 @@ MARKED = {"messages": [{"role": "user", "cache_control": {"type": "ephemeral"}}]
 QUOTED = {"messages": [{"role": "user", "content": '"cache_control"'}]}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("settings", "host", "model", "body", "expected"),
     [
@@ -304,6 +309,7 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     assert expected == find_pricing(settings, host, model, is_marked=is_marked).ratios
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("settings", "host", "model", "lifetime", "expected"),
     [
@@ -343,6 +349,7 @@ def test_a_prompt_is_read_at_marks_unless_they_are_unknown(
     assert expected == find_pricing(AUTO, host, CLAUDE[1], is_marked=is_marked).cache.reads_at
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     [(0, 1), (100, 1), (100.5, 2), (101, 2), (1_000, 2), (1_001, 5), (1e9, 5)],
@@ -481,6 +488,7 @@ def test_whatever_a_host_and_a_model_are_called_there_is_a_price(
 OPEN_AI_HOST, ANTHROPIC_HOST = "api.openai.com", "api.anthropic.com"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "expected"),
     [
