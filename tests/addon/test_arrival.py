@@ -64,12 +64,12 @@ class Shortened(Session):
         (self._folder / "config.toml").write_text(text)
 
     def lose_memory(self) -> None:
-        self._engine.close()
+        self.engine.close()
         shutil.rmtree(self._folder / "observation-masking")
-        self._engine = self._start()
+        self.engine = self._start()
 
     def read_records(self) -> list[dict[str, Any]]:
-        self._engine.close()
+        self.engine.close()
         file = self._folder / "observation-masking" / "requests.jsonl"
         return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -170,7 +170,7 @@ def test_an_account_that_takes_changes_is_sent_no_second_request(
         session.take(THINKS)
     session.close()
     (tmp_path / "observation-masking" / SENT_FILE).unlink()
-    session._engine = session._start()
+    session.engine = session._start()
     count = len(session.sent)
     session.take(THINKS)
     assert (0, 1) == (session.refused, len(session.sent) - count)
@@ -181,7 +181,7 @@ def test_an_account_that_takes_changes_is_sent_no_second_request(
 def test_what_was_shortened_is_kept_for_recall_and_recorded(session: Shortened) -> None:
     session.take(THINKS)
     session.take(THINKS)
-    session._engine.close()
+    session.engine.close()
     folder = session._folder / "observation-masking" / "recall"
     kept = [path.read_text() for path in folder.rglob("*") if path.is_file()]
     assert f"1 {OUTPUT}" in kept
@@ -260,7 +260,7 @@ def test_who_observes_sends_nothing_shortened(
     assert 3 == session.read_records()[-1]["shortened"]
     # Then it is not observed any more: all that was sent so far stays whole.
     (tmp_path / "config.toml").write_text(config)
-    session._engine = session._start()
+    session.engine = session._start()
     session.take(THINKS)
     session.take(THINKS)
     session.close()

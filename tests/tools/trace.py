@@ -64,8 +64,8 @@ def write_body(turns: int) -> bytes:
     ]
     for number in range(turns):
         arguments = json.dumps({"command": f"make {number}"})
-        call = {"id": f"call_{number}", "type": "function"}
-        call |= {"function": {"name": "bash", "arguments": arguments}}
+        function = {"name": "bash", "arguments": arguments}
+        call = {"id": f"call_{number}", "type": "function", "function": function}
         output = f"line {number} of an output, and nothing went wrong\n" * 60
         messages += [
             {"role": "assistant", "content": f"Step {number}.", "tool_calls": [call]},
