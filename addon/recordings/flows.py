@@ -31,7 +31,7 @@ from addon.replay.disk import MAX_BYTES, bound, open_regular
 from addon.replay.replay import RecordedRequest
 from addon.request import client_of, digest_account, find_wire_format, is_signed, path_of
 from masking.config import may_hold_credential
-from masking.wire import Match, read_usage
+from masking.wire import Match, read_cleared, read_usage
 
 _XZ = ".xz"
 
@@ -88,7 +88,9 @@ class Exchange(NamedTuple):
     body: the request as the client wrote it; None if it cannot be decoded. On a WebSocket it is
         the whole history, put together from the messages.
     sent: the request as it was sent; None if it cannot be decoded.
-    answer: None if there is none, or if it answers something else than `body`.
+    counted: what the provider counted, where that is not `body`: as `sent`, but always with the
+        whole history. None if that is not known, or the same.
+    answer: the one to what was sent; None if there is none.
     obstacle: why the provider refused the request or why it could not be masked; None if neither.
     """
 
@@ -96,6 +98,7 @@ class Exchange(NamedTuple):
     when: datetime
     body: bytes | None
     sent: bytes | None
+    counted: bytes | None
     answer: bytes | None
     obstacle: str | None = None
 
@@ -106,10 +109,10 @@ def find_exchanges(flow: http.HTTPFlow) -> Iterator[Exchange]:
     if match is not None:
         original, sent = find_original(flow), _decode(flow.request)
         body = sent if original is None else original
-        # What the provider reported for a masked request says nothing about the client's own.
-        answer = _decode(flow.response) if flow.response and original is None else None
+        counted = None if original is None else sent
+        answer = _decode(flow.response) if flow.response else None
         when = datetime.fromtimestamp(flow.request.timestamp_start, UTC)
-        yield Exchange(match, when, body, sent, answer, _find_obstacle(flow, body))
+        yield Exchange(match, when, body, sent, counted, answer, _find_obstacle(flow, body))
     elif (match := find_socket_format(flow.request)) is not None and flow.websocket is not None:
         yield from _find_socket_exchanges(flow, match, flow.websocket.messages)
 
@@ -143,9 +146,9 @@ def _find_socket_exchanges(
         for message in messages
         if not message.from_client and find_end(message.content) is not None
     )
-    latest: str | None = None  # the id of the latest response, and all items up to it
-    history: list[Any] = []
-    is_masked = False  # whether the provider has another history than the client
+    latest: str | None = None  # the id of the latest response
+    history: _Items | None = None  # all items up to it, as the client has them
+    sent_history: _Items | None = None  # and as the provider has them; the same list if it is that
     for place, message in enumerate(messages):
         if not message.from_client or message.dropped or not asks_for_answer(message.content):
             continue
@@ -154,15 +157,18 @@ def _find_socket_exchanges(
         request = _load(body)
 
         # Put the whole history together, unless its beginning is not known.
-        given, previous = request.get("input"), request.get("previous_response_id")
-        items: list[Any] | None = given if isinstance(given, list) else []
-        if previous is None:
-            is_masked = original is not None
-        else:
-            items = [*history, *(items or ())] if previous == latest else None
+        counted, previous = None, request.get("previous_response_id")
+        is_new = previous is None
+        items = (
+            _join(None if is_new else history, request) if is_new or latest == previous else None
+        )
+        sent_items = items
         if items is not None:
-            kept = {key: value for key, value in request.items() if key not in _SOCKET_KEYS}
-            body = json.dumps({**kept, "input": items}, ensure_ascii=False).encode()
+            body = _write(request, items)
+            if original is not None or (not is_new and sent_history is not history):
+                sent = _load(message.content)
+                sent_items = _join(None if is_new else sent_history, sent)
+                counted = _write(sent, sent_items)
 
         status = None if answer is None else find_end(answer)
         purpose = "count" if request.get("generate") is False else match.purpose
@@ -171,7 +177,8 @@ def _find_socket_exchanges(
             datetime.fromtimestamp(message.timestamp, UTC),
             body,
             message.content,
-            None if is_masked else answer,
+            counted,
+            answer,
             None if status in (None, 200) else f"status {status}",
         )
 
@@ -179,6 +186,23 @@ def _find_socket_exchanges(
         said = response if isinstance(response, dict) else {}
         latest = said.get("id") if items is not None else None
         history = [*(items or ()), *said.get("output", ())]
+        is_same = sent_items is items
+        sent_history = history if is_same else [*(sent_items or ()), *said.get("output", ())]
+
+
+_Items = list[Any]
+
+
+def _join(history: _Items | None, request: dict[str, Any]) -> _Items:
+    """Return the items of a request behind those of the history that it continues."""
+    given = request.get("input")
+    return [*(history or ()), *(given if isinstance(given, list) else ())]
+
+
+def _write(request: dict[str, Any], items: _Items) -> bytes:
+    """Return a message as a request over HTTP with these items as its whole history."""
+    kept = {key: value for key, value in request.items() if key not in _SOCKET_KEYS}
+    return json.dumps({**kept, "input": items}, ensure_ascii=False).encode()
 
 
 def _load(content: bytes) -> dict[str, Any]:
@@ -194,11 +218,13 @@ class FlowSession:
     """The chat requests of a recording, as the client wrote them, in order.
 
     Requests that the addon would pass through are skipped, and so are those without a good answer.
-    A recording that ends in the middle of a flow is read up to there; `damage` says so.
+    A recording that ends in the middle of a flow is read up to there; `damage` says so. Where any
+    request was masked when it was recorded (`was_masked`), each has what the provider counted.
     """
 
     path: Path
     damage: str | None = None
+    was_masked: bool = False
 
     @property
     def name(self) -> str:
@@ -211,20 +237,27 @@ class FlowSession:
             for flow in read_flows(self.path):
                 for exchange in find_exchanges(flow):
                     if exchange.match.purpose == "answer":
-                        yield _make_request(flow.request, exchange)
+                        yield _make_request(flow.request, exchange, self.was_masked)
         except ValueError:
             if self.damage is None:
                 raise
 
 
-def _make_request(request: http.Request, exchange: Exchange) -> RecordedRequest:
+def _make_request(request: http.Request, exchange: Exchange, was_masked: bool) -> RecordedRequest:
     names = {name.lower() for name in request.headers if not may_hold_credential(name)}
+    body, answer = exchange.body or b"", exchange.answer
+    usage = None if answer is None else read_usage(answer)
+    if exchange.counted is not None and answer is not None:
+        cleared = read_cleared(answer)
+        if cleared is not None and cleared.tool_uses:
+            usage = None  # nobody knows which pieces it has counted
     return RecordedRequest(
-        body=exchange.body or b"",
+        body=body,
         when=exchange.when,
         host=request.pretty_host,
         account=digest_account(request).hex(),
-        usage=read_usage(exchange.answer) if exchange.answer is not None else None,
+        usage=usage,
+        counted=(exchange.counted or body) if was_masked else None,
         passed_over=exchange.obstacle,
         wire=exchange.match.wire,
         path=path_of(request),
@@ -240,12 +273,14 @@ def open_recording(path: Path) -> FlowSession:
     recording, or if requests were masked before they were recorded and the client's own bodies
     were not kept: nobody knows what such a session would have been without masking.
     """
-    whole = lost = 0
+    whole = lost = masked = 0
     damage = None
     try:
         for flow in read_flows(path):
             whole += 1
-            lost += was_changed(flow) and not _has_original(flow)
+            has_original = _has_original(flow)
+            masked += has_original
+            lost += was_changed(flow) and not has_original
     except ValueError as error:
         if not whole:
             raise
@@ -255,7 +290,7 @@ def open_recording(path: Path) -> FlowSession:
             f"{path}: {pluralize_part(lost, whole, 'request')} recorded as masked, without the "
             "client's own bodies: record with keep_original, or without masking"
         )
-    return FlowSession(path=path, damage=damage)
+    return FlowSession(path=path, damage=damage, was_masked=masked > 0)
 
 
 def _has_original(flow: http.HTTPFlow) -> bool:

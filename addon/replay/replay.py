@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
-from masking.accounting import Entry, Ledger, Sent, Sizes, digest_of, measure, read_prompt
+from masking.accounting import (
+    Entry,
+    Ledger,
+    Sent,
+    Sizes,
+    digest_of,
+    measure,
+    read_pieces,
+    read_prompt,
+)
 from masking.arrival import Arrived
 from masking.config import RequestFacts, Rule, find_first
 from masking.conversation import Conversation
@@ -29,6 +38,8 @@ class RecordedRequest:
     host: None if it is not known.
     account: requests of different accounts are never of one conversation.
     usage: what the provider reported.
+    counted: the body that this is of, which is another where the session was masked already; None
+        where nothing of the session was.
     passed_over: why the request cannot be masked; it then has no body. None if it can.
     wire: the format it is in.
     path: the path of its URL, without the query.
@@ -40,6 +51,7 @@ class RecordedRequest:
     host: str | None = None
     account: str = ""
     usage: Usage | None = None
+    counted: bytes | None = None
     passed_over: str | None = None
     wire: WireFormat = CHAT
     path: str = ""
@@ -209,7 +221,7 @@ class _Replayer:
     def __init__(self, settings: ReplaySettings, counter: TokenCounter) -> None:
         self._settings, self._counter = settings, counter
         self._ledger = Ledger()
-        self._cache = RequestCache()
+        self._cache, self._counted_cache = RequestCache(), RequestCache()
         self._memories = Memories(BoundaryMemory()) if settings.remembers else None
 
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
@@ -236,10 +248,15 @@ class _Replayer:
         step.remember(outcome)
         arrived, conversation = step.arrived, outcome.conversation
 
-        # Bill. What was recorded is the prompt before masking. What the provider reported of it
-        # holds for the recorded model alone.
+        # Bill. What the provider reported is of the prompt before masking, or else of the one that
+        # was sent in its place, and holds for the recorded model alone.
         is_recorded_model = model in (None, recorded_model)
-        prompt = read_prompt(outcome, self._counter)
+        prompt, pieces = read_prompt(outcome, self._counter), None
+        if recorded.counted is not None and is_recorded_model:
+            pieces = prompt.before
+            if recorded.counted != recorded.body:
+                sent_as = self._counted_cache.read(recorded.counted, recorded.wire, recorded.path)
+                pieces = read_pieces(sent_as, self._counter)
         sent = Sent(
             seed=settings.seed(recorded, conversation),
             prompt=prompt,
@@ -248,9 +265,11 @@ class _Replayer:
             when=recorded.when,
             is_masked=False,
             left_whole=outcome.left_whole,
+            pieces=pieces,
         )
         entry = self._ledger.enter(sent, pricing)
         answer = recorded.usage.completion if recorded.usage else None
+        paid = entry.cost.before if entry.recorded is None else entry.recorded.after
         return ReplayedRequest(
             model=conversation.model,
             pricing=pricing,
@@ -258,9 +277,7 @@ class _Replayer:
             reasons=tuple(decision.reason for decision in outcome.decisions),
             entry=entry,
             left_out=measure_left_out(arrived),
-            answer_dollars=None
-            if answer is None
-            else pricing.price_answer(answer, entry.cost.before.prompt),
+            answer_dollars=None if answer is None else pricing.price_answer(answer, paid.prompt),
             when=recorded.when,
         )
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from masking.accounting.prompt import Prompt
+from masking.accounting.prompt import Comparison, Prompt
 from masking.prices import Pricing
 from masking.wire import Usage
 
@@ -275,6 +275,21 @@ class Counts:
         others = [((each.ours[1], each.pieces), each.other) for each in (last, self)]
         return self._extend_nearest(sent, counted), self._extend_nearest(other, others)
 
+    def beside(self, other: Comparison, *, is_masked: bool, last: "Counts | None") -> "Counts":
+        """Return the counts of the same request beside another prompt, at the same rate.
+
+        other: the two prompts compared; the one that was sent is that after masking if `is_masked`.
+        last: these counts at the request before.
+        """
+        before, after = other.tokens_before, other.tokens_after
+        return replace(
+            self,
+            is_masked=is_masked,
+            ours=(after, before) if is_masked else (before, after),
+            difference=_convert_difference(other, self.rate),
+            last=last and replace(last, last=None),
+        )
+
     def _extend_nearest(
         self, prefix: _Prefix, counted: Sequence[tuple[_Prefix, Estimate]]
     ) -> Estimate:
@@ -300,7 +315,7 @@ def update_counts(
     """
     if last is not None and last.is_masked != is_masked:
         last = None
-    before, after, _, left, squares = prompt.compared
+    before, after = prompt.tokens_before, prompt.tokens_after
     ours = (after, before) if is_masked else (before, after)
     whole = min(_MOST_RATIO, counted / ours[0]) if counted and ours[0] else None
     if last and last.whole and is_masked and before != after:
@@ -317,7 +332,7 @@ def update_counts(
         is_masked=is_masked,
         ours=ours,
         pieces=len(prompt.before),
-        sent=counted or ours[0],
+        sent=counted or _count_alike(last, ours[0], len(prompt.before)),
         is_counted=bool(counted),
         difference=Estimate(0.0),
         whole=whole or (last.whole if last else None),
@@ -325,16 +340,30 @@ def update_counts(
         last=replace(last, last=None) if last else None,
     )
 
-    # What masking removes. Texts are off the line by chance, each for itself, so much of that
-    # cancels out. The line itself may be off for all of them. So may placeholders be, all in one
-    # direction, because they are alike.
     if removed is not None:
         return replace(now, difference=Estimate(removed))
-    rate, ours_removed = now.rate, abs(before - after)
-    texts = sqrt(squares) * rate.spread + ours_removed * rate.doubt
-    texts = min(texts, ours_removed * max(rate.spread, rate.doubt))
+    return replace(now, difference=_convert_difference(prompt.compared, now.rate))
+
+
+def _count_alike(last: Counts | None, tokens: int, pieces: int) -> float:
+    """Return a prompt that the provider did not count in the tokens of those that it did."""
+    if last is None or last.whole is None:
+        return float(tokens)
+    more = tokens - last.ours[0], pieces - last.pieces
+    return max(0.0, last.rate.extend(Estimate(last.sent), *more).tokens)
+
+
+def _convert_difference(prompts: Comparison, rate: Rate) -> Estimate:
+    """Return what one of two prompts is larger, in the provider's tokens."""
+    # Texts are off the line by chance, each for itself, so much of that cancels out. The line
+    # itself may be off for all of them. So may placeholders be, all in one direction, because they
+    # are alike.
+    before, after, _, left, squares = prompts
+    removed = abs(before - after)
+    texts = sqrt(squares) * rate.spread + removed * rate.doubt
+    texts = min(texts, removed * max(rate.spread, rate.doubt))
     error = rate.value * (texts + left * DEFAULT_SPREAD)
-    return replace(now, difference=Estimate((before - after) * rate.value, error))
+    return Estimate((before - after) * rate.value, error)
 
 
 # Bills.

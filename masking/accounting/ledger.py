@@ -37,7 +37,7 @@ from masking.accounting.prefix_cache import (
     count_common,
     count_writable,
 )
-from masking.accounting.prompt import Prompt, digest_elements
+from masking.accounting.prompt import Prompt, align_pieces, digest_elements
 from masking.conversation import Conversation
 from masking.prices import Pricing
 from masking.wire import Usage
@@ -65,6 +65,8 @@ class Sent:
     is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
     left_whole: whether it was sent unmasked for once; the conversation goes on as it was before.
     removed: the tokens that masking took out of the prompt, where the provider says so.
+    pieces: those of the prompt that was sent, where that is neither of the two: a recording of a
+        session that was masked already. The provider's counts are of this one.
     """
 
     seed: bytes
@@ -75,6 +77,7 @@ class Sent:
     is_masked: bool
     left_whole: bool = False
     removed: int | None = None
+    pieces: tuple[Piece, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +117,7 @@ class Entry:
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
+    recorded: what it really cost where it was masked already when it was recorded.
     """
 
     cost: Cost
@@ -125,6 +129,7 @@ class Entry:
     tripped: bool
     move: MovePrice | None = None
     arrival: ArrivalSaving | None = None
+    recorded: Cost | None = None
 
     @property
     def moved(self) -> bool:
@@ -175,7 +180,8 @@ class _State:
 
     hit_rate, cost: of its last request.
     left_out: the tokens that were left out of that at arrival.
-    counts: what the provider counted.
+    counts: what the provider counted; `other_counts` beside the prompt after masking, where that is
+        not what was sent.
     """
 
     number: int
@@ -183,6 +189,7 @@ class _State:
     masked: frozenset[int] | None = None
     hit_rate: float = 1.0
     counts: Counts | None = None
+    other_counts: Counts | None = None
     cost: Cost | None = None
     left_out: float = 0.0
     breaker: Breaker = field(default_factory=Breaker)
@@ -203,6 +210,7 @@ class Ledger:
         self._latest: LatestRequests[_State] = LatestRequests(max_conversations)
         self._chains = Chains()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
+        self._cache_sent = PrefixCache()
         self._numbers = count(1) if numbers is None else numbers
         self._any_frozen = False
         self._lock = threading.Lock()
@@ -230,23 +238,24 @@ class Ledger:
 
         # What it cost.
         usage = (sent.usage or Usage()).without_slips()
-        conversation.counts = update_counts(
-            conversation.counts,
-            prompt,
-            usage.prompt,
-            is_masked=sent.is_masked,
-            removed=sent.removed,
-        )
-        whole = _send(self._cache_before, prompt.before, sent, pricing)
-        cost = bill_request(
-            whole,
-            _send(self._cache_after, prompt.after, sent, pricing),
-            conversation.counts,
-            usage,
-            pricing,
-            conversation.hit_rate,
-        )
-        arrival = price_left_out(prompt.left_out, whole, conversation.counts, cost, pricing)
+        whole = _send(self._cache_before, prompt.before, sent, pricing, prompt.altered)
+        masked = _send(self._cache_after, prompt.after, sent, pricing, prompt.altered)
+        if sent.pieces is None:
+            recorded = None
+            counts = update_counts(
+                conversation.counts,
+                prompt,
+                usage.prompt,
+                is_masked=sent.is_masked,
+                removed=sent.removed,
+            )
+            cost = bill_request(whole, masked, counts, usage, pricing, conversation.hit_rate)
+        else:
+            recorded, cost, counts = self._bill_recorded(
+                conversation, sent, whole, masked, usage, pricing
+            )
+        conversation.counts = counts
+        arrival = price_left_out(prompt.left_out, whole, counts, cost, pricing)
         left_out = 0.0 if arrival is None else arrival.tokens
         move = None
         if moved:
@@ -272,7 +281,50 @@ class Ledger:
             tripped=tripped,
             move=move,
             arrival=arrival,
+            recorded=recorded,
         )
+
+    def _bill_recorded(
+        self,
+        conversation: _State,
+        sent: Sent,
+        whole: PromptTokens,
+        masked: PromptTokens,
+        usage: Usage,
+        pricing: Pricing,
+    ) -> tuple[Cost, Cost, Counts]:
+        """Bill a request that was masked already when it was recorded, as it was, and as it is now.
+
+        There are three prompts, of which the provider has counted one. Both others are derived from
+        its count, at one rate. What was sent and what would be sent now may well be the same: then
+        so are their bills, and nothing about them is an estimate. Returns also what was counted.
+        """
+        prompt, last = sent.prompt, conversation.other_counts
+        pieces = align_pieces(sent.pieces or (), prompt.before)
+        was = replace(prompt, after=pieces)
+        counted = _send(self._cache_sent, pieces, sent, pricing, was.altered)
+        counts = update_counts(conversation.counts, was, usage.prompt, is_masked=True)
+        beside = whole._replace(altered=_measure(prompt.before, was.altered))
+        recorded = bill_request(beside, counted, counts, usage, pricing, conversation.hit_rate)
+
+        # The prompt after masking beside the one that was sent, the longer one first.
+        pieces = align_pieces(pieces, prompt.after)
+        is_masked = prompt.tokens_after > was.tokens_after
+        pair = (prompt.after, pieces) if is_masked else (pieces, prompt.after)
+        now = Prompt(before=pair[0], after=pair[1])
+        other_counts = counts.beside(now.compared, is_masked=is_masked, last=last)
+        conversation.other_counts = other_counts
+        if not now.altered:
+            return recorded, recorded, counts
+        if not prompt.altered:
+            return recorded, replace(recorded, after=recorded.before, margin=NO_MARGIN), counts
+        masked = masked._replace(altered=_measure(prompt.after, now.altered))
+        counted = counted._replace(altered=_measure(pieces, now.altered))
+        both = (masked, counted) if is_masked else (counted, masked)
+        cost = bill_request(*both, other_counts, usage, pricing, conversation.hit_rate)
+        after = cost.before if is_masked else cost.after
+        cost = replace(recorded, after=after, margin=recorded.margin + cost.margin)
+        return recorded, cost, counts
 
     def frozen_results(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
         """Return the only results that may be masked if a request's conversation is frozen.
@@ -294,19 +346,27 @@ class Ledger:
 
 
 def _send(
-    cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing
+    cache: PrefixCache, pieces: Sequence[Piece], sent: Sent, pricing: Pricing, altered: int
 ) -> PromptTokens:
-    """Send a prompt to a simulated cache; return its tokens, and those that were cached."""
+    """Send a prompt to a simulated cache; return its tokens, and those that were cached.
+
+    altered: how many pieces there are up to the last one that differs from the other prompt.
+    """
     prompt, rules = SentPrompt(sent.seed), pricing.cache
     points = cache_points(pieces, rules)
     common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
     return PromptTokens(
         tokens=prompt.sizes[-1],
         common=common,
-        altered=prompt.sizes[min(sent.prompt.altered, len(pieces))],
+        altered=prompt.sizes[min(altered, len(pieces))],
         pieces=bisect_left(prompt.sizes, common),
         writable=count_writable(prompt.sizes, points, rules),
     )
+
+
+def _measure(pieces: Sequence[Piece], count: int) -> int:
+    """Return the tokens of so many pieces."""
+    return sum([piece.tokens for piece in pieces[:count]])
 
 
 # Which conversation a request continues.

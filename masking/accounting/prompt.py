@@ -185,6 +185,19 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     )
 
 
+def align_pieces(pieces: Sequence[Piece], others: Sequence[Piece]) -> tuple[Piece, ...]:
+    """Return pieces, with the very object of another prompt where both have the same piece.
+
+    Two prompts that were read from two bodies can then be compared as if masking had made one of
+    the other.
+    """
+    same = [
+        other if other.digest == piece.digest else piece
+        for piece, other in zip(pieces, others, strict=False)
+    ]
+    return (*same, *pieces[len(same) :])
+
+
 def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[int, int, bytes]]:
     """Yield each element with shortened results, how much was left out of it, and its own digest.
 

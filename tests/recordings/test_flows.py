@@ -17,8 +17,9 @@ from mitmproxy.test import tflow, tutils
 from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
 
-from addon.commands.demo import write_config
+from addon.commands.demo import RECORDS, write_config
 from addon.commands.main import main
+from addon.config import CONFIG_NAME
 from addon.proxy.marks import METADATA_ORIGINAL, find_original, keep_original_message
 from addon.proxy.server import running_proxy
 from addon.recordings.flows import (
@@ -29,6 +30,7 @@ from addon.recordings.flows import (
     write_flows,
 )
 from addon.recordings.scrub import FILLER, OwnRecording, scrub, scrub_recording
+from masking.wire import Usage
 from tests.live.harness import SECONDS, environment
 from tests.support.sessions import CHATS
 from tests.tools.provider.provider import Provider
@@ -261,11 +263,15 @@ def test_a_failure_is_an_obstacle() -> None:
 
 
 def test_after_a_masked_history_the_answers_are_to_another_one() -> None:
-    flow = connection(ask(TASK, CALL, RESULT), answer(1, DONE), *MESSAGES[:2])
-    keep_original_message(flow, 0, ask(TASK, CALL, RESULT | {"output": "long"}))
-    first, second = find_exchanges(flow)
-    assert [TASK, CALL, RESULT | {"output": "long"}] == json.loads(first.body or b"")["input"]
-    assert (None, MESSAGES[1]) == (first.answer, second.answer)
+    whole, more = RESULT | {"output": "long"}, ask(TASK, previous_response_id=after(1))
+    flow = connection(ask(TASK, CALL, RESULT), answer(1, DONE), more, answer(2), *MESSAGES[:2])
+    keep_original_message(flow, 0, ask(TASK, CALL, whole))
+    exchanges = [*find_exchanges(flow)]
+    bodies = [json.loads(each.body or b"")["input"] for each in exchanges]
+    counted = [each.counted and json.loads(each.counted)["input"] for each in exchanges]
+    assert [[TASK, CALL, whole], [TASK, CALL, whole, DONE, TASK], []] == bodies
+    assert [[TASK, CALL, RESULT], [TASK, CALL, RESULT, DONE, TASK], None] == counted
+    assert [answer(1, DONE), answer(2), MESSAGES[1]] == [each.answer for each in exchanges]
 
 
 @pytest.mark.parametrize("path", ["/v1/realtime", "/v1/chat/completions"])
@@ -290,7 +296,7 @@ def test_a_connection_can_be_scrubbed_and_replayed(tmp_path: Path) -> None:
     assert ("s3cr3t" in text, "out" in text, FILLER[:4] in text) == (False, True, True)
     assert [0, 1, 3] == [len(history) for history in histories(scrubbed)]
     (first, second) = open_recording(tmp_path / "out.flow").requests()
-    assert (None, None) == (first.usage, first.passed_over)
+    assert (Usage(prompt=9, completion=1), None) == (first.usage, first.passed_over)
     assert second.path == "/v1/responses"
 
 
@@ -322,7 +328,7 @@ def masked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def replay_files(capsys: pytest.CaptureFixture[str], *paths: Path) -> Any:  # noqa: ANN401 - JSON
+def replay_files(capsys: pytest.CaptureFixture[str], *paths: Path | str) -> Any:  # noqa: ANN401 - JSON
     assert main(["replay", *map(str, paths), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
@@ -334,12 +340,24 @@ def test_a_masked_recording_is_replayed_by_what_the_client_wrote(
     flows = list(read_flows(masked))
     changed = [flow.request.content != body for flow, body in zip(flows, BODIES, strict=True)]
     assert sum(changed) > 10
-    for flow, body, was_changed in zip(flows, BODIES, changed, strict=True):
+    for flow, body in zip(flows, BODIES, strict=True):
         flow.metadata.clear()
         flow.request.content = body
-        flow.response = None if was_changed else flow.response
     write_flows(tmp_path / "session.flow", flows)
-    assert replay_files(capsys, tmp_path / "session.flow") == replay_files(capsys, masked)
+    assert result_counts(capsys, tmp_path / "session.flow") == result_counts(capsys, masked)
+
+
+@pytest.mark.live
+def test_a_masked_recording_costs_in_a_replay_what_its_records_say(
+    masked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = ["--config", str(masked.parent / CONFIG_NAME)]
+    (session,) = replay_files(capsys, masked, *config)["conversations"]
+    lines = (masked.parent / RECORDS).read_text("utf-8").splitlines()
+    for record, replayed in zip(map(json.loads, lines), session["per_request"], strict=True):
+        names = replayed.keys() & {each for each in record if each.startswith(("cost", "saved"))}
+        assert {name: record[name] for name in names} == {name: replayed[name] for name in names}
+        assert "reported" == record["cached_tokens_basis"]
 
 
 @pytest.mark.live
