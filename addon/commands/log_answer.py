@@ -5,7 +5,7 @@ much.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -20,13 +20,24 @@ from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
 from addon.places import state_folder
-from addon.records.words import BOUND, SHORTENS, Currency, render_dollars, render_error
+from addon.records.tally import BillSum
+from addon.records.words import (
+    BOUND,
+    INPUT_TOKENS,
+    SHORTENS,
+    Currency,
+    count_requests,
+    render_bill,
+    render_dollars,
+    render_error,
+)
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import describe_arrival
 from addon.replay.report.page import LogSection
-from masking.accounting import is_about_nothing
+from addon.replay.totals import RecordedSummary, summarize
+from masking.accounting import Margin, is_about_nothing
 from masking.errors import printable
 
 RECORDING = "recording"
@@ -149,6 +160,9 @@ def print_answer(
     logs = sum(len(each.logs) for each in found)
     when = f" since {since.astimezone():%B %d, %Y}".replace(" 0", " ") if since else ""
     side = "Interrupted after " if interrupted else ""
+    if not answer.sessions:
+        print_text(console, f"{side}{_describe_masked(answer)}")
+        return
     requests = pluralize(answer.total.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
     described = _describe(answer, logs if interrupted else None)
@@ -283,17 +297,17 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
     if (arrival := answer.summarize_arrival()) is not None:
         currency = Currency(is_dollars=answer.total.is_priced)
         yield describe_arrival(arrival, hidden.chosen_rereads.calls, currency.render)
-    if answer.cost_only:
-        groups = answer.cost_only
-        money = sum((each.money for each in groups.values()), start=Money())
-        amount = (
-            render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
-        )
+    if hidden.recorded.requests and (recorded := summarize(hidden).recorded) is not None:
+        currency = _find_currency(answer) if hidden.after.dollars is not None else INPUT_TOKENS
+        yield describe_recorded(recorded, answer.total.requests, currency)
+    if others := {why: each for why, each in answer.cost_only.items() if why != "shortened"}:
         reasons = [
-            f"{groups[why].sessions:,} {text}" for why, text in COST_ONLY.items() if why in groups
+            f"{others[why].sessions:,} {text}" for why, text in COST_ONLY.items() if why in others
         ]
-        count = pluralize(sum(each.sessions for each in groups.values()), "session")
-        yield f"{count} ({amount}) counted for the cost alone: {', '.join(reasons)}."
+        sessions = _count_sessions(others.values())
+        yield f"{sessions} counted for the cost alone: {', '.join(reasons)}."
+    if "shortened" in answer.cost_only:
+        yield _describe_masked(answer)
     if answer.uncounted:
         yield (
             f"{pluralize(answer.uncounted, 'session')} without a provider's counts: these amounts "
@@ -308,6 +322,34 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
                 f"Another {more} would have been saved on an Anthropic account {_ACCOUNTS['old']}, "
                 "which takes more changes (--account old or new)."
             )
+
+
+def describe_recorded(recorded: RecordedSummary, requests: int, currency: Currency) -> str:
+    """Return what was really paid for what was masked when it was recorded, as status says it.
+
+    requests: of how many the reader thinks.
+    """
+    count, before, after, error = recorded
+    some = "" if count == requests else f" of {count_requests(count)}"
+    bill = render_bill(BillSum(count, before, after, Margin(error)), currency)
+    return f"Masked already when it was recorded: input{some} {bill}."
+
+
+def _describe_masked(answer: LogAnswer) -> str:
+    """Return how many sessions were masked or shortened already, and who knows what that saved."""
+    group = answer.cost_only["shortened"]
+    was = "was" if group.sessions == 1 else "were"
+    return (
+        f"{_count_sessions([group])} {was} {COST_ONLY['shortened']}. What that saved, "
+        "obsmask status says; it is in no other figure here."
+    )
+
+
+def _count_sessions(groups: Collection[Group]) -> str:
+    """Return how many sessions are in some groups, and what they cost: `2 sessions ($1.51)`."""
+    money = sum((each.money for each in groups), start=Money())
+    amount = render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
+    return f"{pluralize(sum(each.sessions for each in groups), 'session')} ({amount})"
 
 
 def _list_unread(answer: LogAnswer) -> Iterator[str]:

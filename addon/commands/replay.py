@@ -30,6 +30,7 @@ from addon.commands.log_answer import (
     describe_answer,
     describe_found,
     describe_log,
+    describe_recorded,
     describe_section,
     print_answer,
     render_headline,
@@ -48,7 +49,12 @@ from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
-from addon.records.words import DOLLARS, Currency, render_saved_percent
+from addon.records.words import (
+    DOLLARS,
+    INPUT_TOKENS,
+    Currency,
+    render_saved_percent,
+)
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
@@ -576,6 +582,9 @@ class ReplayTable:
         if summary.arrival is not None:
             currency = Currency(is_dollars=summary.cost_unit == "usd")
             yield f"\n{describe_arrival(summary.arrival, summary.calls, currency.render)}"
+        if summary.recorded is not None:
+            currency = self.currency if summary.cost_unit == "usd" else INPUT_TOKENS
+            yield f"\n{describe_recorded(summary.recorded, summary.requests, currency)}"
 
     def _render(self, columns: Sequence[str]) -> Table:
         table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)

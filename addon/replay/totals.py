@@ -206,6 +206,33 @@ class ArrivalTotals:
 NO_ARRIVAL = ArrivalTotals()
 
 
+class RecordedTotals(NamedTuple):
+    """What requests really cost that were masked already when they were recorded.
+
+    before, after: the bills without masking, and as it was paid.
+    margin, dollar_margin: by how much the first may be off.
+    """
+
+    requests: int = 0
+    before: Bill = NO_BILL
+    after: Bill = NO_BILL
+    margin: Margin = NO_MARGIN
+    dollar_margin: Margin = NO_MARGIN
+
+    def join(self, other: "RecordedTotals") -> "RecordedTotals":
+        """Return the totals of two groups of requests together."""
+        return RecordedTotals(
+            self.requests + other.requests,
+            _add_bills(self.before, other.before),
+            _add_bills(self.after, other.after),
+            self.margin + other.margin,
+            self.dollar_margin + other.dollar_margin,
+        )
+
+
+NOTHING_RECORDED = RecordedTotals()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
     """Sums over requests; about 2.5 kB, however many requests there are.
@@ -216,6 +243,7 @@ class Totals:
     before, before_warm, after: the bills of `Cost`. Dollars are None if any price is not known.
     sliding: the bill after masking where the window slides at every turn.
     arrival: what was left out at arrival, and the part of the saving that is by that.
+    recorded: of the requests that were masked already when they were recorded.
     margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
@@ -238,6 +266,7 @@ class Totals:
     sliding: Bill = NO_BILL
     after: Bill = NO_BILL
     arrival: ArrivalTotals = NO_ARRIVAL
+    recorded: RecordedTotals = NOTHING_RECORDED
     margin: Margin = NO_MARGIN
     dollar_margin: Margin = NO_MARGIN
     sliding_margin: Margin = NO_MARGIN
@@ -286,6 +315,7 @@ _Add = Callable[[Any, Any], Any]
 _ADD_OTHERS: Mapping[str, _Add] = {
     "window_turns": max,
     **dict.fromkeys(("before", "before_warm", "sliding", "after"), _add_bills),
+    "recorded": RecordedTotals.join,
     "worst": _choose_worse,
     "prices": _add_prices,
 }
@@ -342,6 +372,7 @@ class ConversationSums:
 def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: ArrivalTotals) -> Totals:
     chosen, slid = compared.chosen, compared.sliding.entry.cost
     sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
+    was = chosen.entry.recorded
     entry = None if pricing.entry is None else str(pricing.entry)
     whose = pricing.borrowed_from, pricing.standard_for
     price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, *whose)
@@ -360,6 +391,9 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         sliding=slid.after,
         after=cost.after,
         arrival=arrival,
+        recorded=NOTHING_RECORDED
+        if was is None
+        else RecordedTotals(1, was.before, was.after, was.margin, was.dollar_margin),
         margin=cost.margin,
         dollar_margin=cost.dollar_margin,
         sliding_margin=slid.margin,
@@ -405,6 +439,18 @@ class ArrivalSummary:
     quotes: int
 
 
+class RecordedSummary(NamedTuple):
+    """What requests really cost that were masked already when recorded, in its summary's unit.
+
+    saved_error: how far what masking saved of `cost_before` may be off.
+    """
+
+    requests: int
+    cost_before: float
+    cost_after: float
+    saved_error: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Sums over the requests of a replay; None if something is not known.
@@ -421,6 +467,7 @@ class Summary:
         quote it (see `addon.replay.reread`).
     arrival: what was left out at arrival; None if nothing was. All that is before or after masking
         has it in it.
+    recorded: what was really paid; None if nothing was masked when it was recorded.
     """
 
     window_turns: int
@@ -447,6 +494,7 @@ class Summary:
     rereads_sliding: int
     quotes_sliding: int
     arrival: ArrivalSummary | None = None
+    recorded: RecordedSummary | None = None
 
 
 def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
@@ -486,6 +534,18 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         rereads_sliding=sliding.either,
         quotes_sliding=sliding.quoted,
         arrival=summarize_arrival(totals, unit),
+        recorded=_summarize_recorded(totals.recorded, unit),
+    )
+
+
+def _summarize_recorded(recorded: RecordedTotals, unit: CostUnit) -> RecordedSummary | None:
+    if not recorded.requests:
+        return None
+    return RecordedSummary(
+        recorded.requests,
+        price_bill(recorded.before, unit),
+        price_bill(recorded.after, unit),
+        (recorded.margin if unit == "input_tokens" else recorded.dollar_margin).width,
     )
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from addon.accounts import Accounts, Verdict
 from addon.commands.main import main
 from addon.places import state_folder
+from addon.records.words import render_dollars
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.totals import Totals
@@ -156,22 +157,46 @@ def test_a_folder_may_mix_logs_recordings_and_files(
     assert found["logs"]["requests"] == found["total"]["requests"]
 
 
-def test_a_log_that_does_not_add_up_counts_for_its_cost(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    [path] = keep(home, MadeSession(turns=60, began=NOW - DAY))
+def mask(path: Path) -> None:
+    """Have the prompts of a log get shorter while it grows, as they do behind obsmask."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for number, line in enumerate(lines):
         if usage := line["message"].get("usage"):
             usage["cache_read_input_tokens"] = 9_000 + 500 * (number % 40)
             usage["cache_creation_input_tokens"] = 0
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_session_that_was_masked_already_stands_apart(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(home, MadeSession(turns=60, began=NOW - DAY, seed=1))
+    alone, said_alone = replay(capsys)["logs"], say(capsys)
+    [path] = keep(home, MadeSession(turns=60, began=NOW - DAY))
+    mask(path)
+    found, said = replay(capsys)["logs"], say(capsys)
+    headline = "1 session since .* either way"
+    assert re.findall(headline, said_alone) == re.findall(headline, said) != []
+    assert {**alone, "found": [], "cost_only": {}} == {**found, "found": [], "cost_only": {}}
+    masked = found["cost_only"]["shortened"]
+    assert (1, 61) == (masked["sessions"], masked["requests"])
+    assert (
+        f"1 session ({render_dollars(masked['dollars_before'])}) was shortened on the way" in said
+    )
+
+
+def test_where_all_was_masked_already_that_is_all_it_says(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [path] = keep(home, MadeSession(turns=60, began=NOW - DAY))
+    mask(path)
     found = replay(capsys)["logs"]
-    assert 0 == found["dollars_saved"]
-    assert found["dollars_before"] > 0
-    assert [1] == [each["sessions"] for each in found["cost_only"].values()]
-    assert "1 session ($" in (said := say(capsys))
-    assert "counted for the cost alone: 1 shortened on the way, as behind obsmask." in said
+    assert (0, 0, 0) == (found["sessions"], found["dollars_before"], found["dollars_saved"])
+    paid = render_dollars(found["cost_only"]["shortened"]["dollars_before"])
+    assert say(capsys) == (
+        f"1 session ({paid}) was shortened on the way, as behind obsmask. What that saved, obsmask "
+        "status says; it is in no other figure here."
+    )
     assert main(["tune", "--processes", "1"]) == 1
     assert capsys.readouterr().err.endswith(
         "obsmask: no request to try settings on: of 1 session, 1 shortened on the way, as behind "
@@ -359,7 +384,7 @@ def test_all_that_is_said_fits_a_screen_of_80_by_24(
     assert len(lines) <= 22  # with what was found before it, and the shell's next line
     assert max(map(len, lines)) <= 80
     assert "Not in dollars" in "".join(lines)
-    assert "counted for the cost alone" in "".join(lines)
+    assert "shortened on the way" in "".join(lines)
 
 
 def test_a_terminal_shows_what_was_found_and_how_far_it_is(home: Path) -> None:

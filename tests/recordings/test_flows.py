@@ -30,6 +30,9 @@ from addon.recordings.flows import (
     write_flows,
 )
 from addon.recordings.scrub import FILLER, OwnRecording, scrub, scrub_recording
+from addon.records.record import RequestRecord
+from addon.records.tally import Tally
+from addon.records.words import list_costs
 from masking.wire import Usage
 from tests.live.harness import SECONDS, environment
 from tests.support.sessions import CHATS
@@ -358,6 +361,14 @@ def test_a_masked_recording_costs_in_a_replay_what_its_records_say(
         names = replayed.keys() & {each for each in record if each.startswith(("cost", "saved"))}
         assert {name: record[name] for name in names} == {name: replayed[name] for name in names}
         assert "reported" == record["cached_tokens_basis"]
+
+    # Its sentence is the one of `status`.
+    tally = Tally()
+    for line in lines:
+        tally.add(RequestRecord.model_validate_json(line))
+    assert 0 == main(["replay", str(masked), *config])
+    (sentence,) = list_costs(tally.masked_bills, tally.count)
+    assert f"when it was recorded: {sentence}." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.live

@@ -165,7 +165,8 @@ _DEVIATIONS = 2
 class LogAnswer:
     """What sessions of logs cost and would have cost, as far as they were replayed.
 
-    sessions: how many they are.
+    sessions: how many they are, without those that were masked or shortened already: what they
+        would have cost is not in their logs. They are in `cost_only` alone.
     by_model: by agent and model; a session counts for each of its models.
     by_length: by the number of lengths that a session is longer than.
     cost_only: the sessions that count for their cost alone, by reason.
@@ -202,6 +203,8 @@ class LogAnswer:
         for model, totals in session.models.items():
             money = measure_money(totals, is_saving_known=is_known)
             whole += money
+            if session.cost_only == "shortened":
+                continue
             self.by_model.setdefault((session.agent, model), Group()).add(money)
             for price, requests in totals.prices:
                 if price.borrowed_from is not None:
@@ -210,20 +213,21 @@ class LogAnswer:
                     self.standard[price.standard_for] += requests
             if is_known:
                 self.hidden += totals
+        self.unread.update(session.unread)
+        self.first = min(filter(None, (self.first, session.began)))
+        self.last = max(filter(None, (self.last, session.began)))
+        if session.cost_only is not None:
+            self.cost_only.setdefault(session.cost_only, Group()).add(whole)
+        if session.cost_only == "shortened":
+            return
         self.sessions += 1
         self.uncounted += not session.is_counted
         self.bound += session.is_bound
         self.total += whole
         length = sum(session.turns > each for each in LENGTHS)
         self.by_length.setdefault(length, Group()).add(whole)
-        if session.cost_only is not None:
-            self.cost_only.setdefault(session.cost_only, Group()).add(whole)
-        elif session.accounts:
-            for account, totals in session.accounts.items():
-                self.accounts.setdefault(account, Group()).add(measure_money(totals))
-        self.unread.update(session.unread)
-        self.first = min(filter(None, (self.first, session.began)))
-        self.last = max(filter(None, (self.last, session.began)))
+        for account, totals in session.accounts.items() if is_known else ():
+            self.accounts.setdefault(account, Group()).add(measure_money(totals))
         cost, saved = whole.before, whole.saved
         self._squares = (
             self._squares[0] + saved * saved,
