@@ -30,13 +30,14 @@ from addon.records.words import (
     render_bill,
     render_dollars,
     render_error,
+    render_range,
 )
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import describe_arrival
 from addon.replay.report.page import LogSection
-from addon.replay.totals import RecordedSummary, summarize
+from addon.replay.totals import RecordedSummary, count_asked_again, summarize
 from masking.accounting import Margin, is_about_nothing
 from masking.errors import printable
 
@@ -112,7 +113,11 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
         return f"{text}; with masking about as much {part}."
     verb = "saved" if saved > 0 else "lost"
     amounts = [currency.render_bare(amount) for amount in (before - saved, abs(saved))]
-    return f"{text}; with masking {amounts[0]}: {amounts[1]} {verb} {part}."
+    text = f"{text}; with masking {amounts[0]}: {amounts[1]} {verb} {part}"
+    if logs is not None or (money.is_priced and money.unpriced_requests):
+        return f"{text}."
+    bill = BillSum(money.requests, before, before - saved, Margin(width))
+    return f"{text}{render_range(bill, count_asked_again(answer.hidden))}."
 
 
 def _amounts(money: Money) -> tuple[float, float, float]:

@@ -49,10 +49,12 @@ from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
+from addon.records.tally import BillSum
 from addon.records.words import (
     DOLLARS,
     INPUT_TOKENS,
     Currency,
+    render_range,
     render_saved_percent,
 )
 from addon.replay.logs import FoundLogs
@@ -79,6 +81,7 @@ from addon.replay.totals import (
     name_conversations,
     summarize,
 )
+from masking.accounting import Margin
 from masking.errors import printable
 from masking.wire import is_binding_assumed
 
@@ -582,6 +585,11 @@ class ReplayTable:
         if summary.arrival is not None:
             currency = Currency(is_dollars=summary.cost_unit == "usd")
             yield f"\n{describe_arrival(summary.arrival, summary.calls, currency.render)}"
+        bill = BillSum(
+            summary.requests, summary.cost_before, summary.cost_after, Margin(summary.saved_error)
+        )
+        if left := render_range(bill, summary.asked_again):
+            yield f"\nSaved {_render_cells(summary)['saved']}{left}."
         if summary.recorded is not None:
             currency = self.currency if summary.cost_unit == "usd" else INPUT_TOKENS
             yield f"\n{describe_recorded(summary.recorded, summary.requests, currency)}"

@@ -151,7 +151,8 @@ def _describe_requests(tally: Tally) -> Rows:
 
 def _describe_input(tally: Tally) -> Rows:
     """Yield what the input cost that was not observed only, and what masking saved of that."""
-    yield from (line.removeprefix("input ") for line in list_costs(tally.masked_bills, tally.count))
+    costs = list_costs(tally.masked_bills, tally.count, tally.asked_again)
+    yield from (line.removeprefix("input ") for line in costs)
     if why := why_lost(tally):
         yield why
     yield from list_arrival(tally, tally.masked_bills)

@@ -496,6 +496,11 @@ class Tally:
         """Tool results that were changed, by any strategy."""
         return self.masked + self.arrival.results + self.redacted + self.reduced + self.dropped
 
+    @property
+    def asked_again(self) -> int:
+        """Calls that asked for what the model no longer had: no call counts twice."""
+        return self.rereads + self.arrival.rereads + self.arrival.quotes
+
     def count_failures(self, masking: str) -> int:
         """Return how many requests failed with masking on, or off."""
         return sum(count for (state, _), count in self.failures.items() if state == masking)

@@ -166,6 +166,19 @@ def render_bill(bill: BillSum, currency: Currency, *, is_dry_run: bool = False) 
     return f"{cost}, {way} masking {other_cost}: {what} {amount} ({share}{error})"
 
 
+def render_range(bill: BillSum, asked_again: int) -> str:
+    """Return what is left of a saving if calls that asked again cost something, to follow it.
+
+    `; 4% if each of the 12 calls that asked again cost one more request`, each as much as the
+    average one without masking. Empty if no call did, or nothing was saved for certain.
+    """
+    if not asked_again or not bill.before or bill.saved < 0 or not bill.is_certain:
+        return ""
+    left = bill.saved / bill.before - asked_again / bill.requests
+    calls = f"each of the {asked_again:,} calls" if asked_again > 1 else "the one call"
+    return f"; {left:.0%} if {calls} that asked again cost one more request"
+
+
 def render_uncertain(bill: BillSum) -> str | None:
     """Return what a cell says where nothing was saved for certain: `0`, or `about 0`; else None."""
     if bill.is_certain:
@@ -355,7 +368,7 @@ def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
     yield ", ".join(_list_counts(tally))
     masked = tally.count - tally.requests["observed"]
     if masked:
-        yield from list_costs(tally.masked_bills, tally.count)
+        yield from list_costs(tally.masked_bills, tally.count, tally.asked_again)
         if why := why_lost(tally):
             yield why
         yield from list_arrival(tally, tally.masked_bills)
@@ -380,19 +393,22 @@ def _list_counts(tally: Tally) -> Iterator[str]:
         yield f"{tally.failed:,} failed"
 
 
-def list_costs(bills: Bills, count: int, *, is_dry_run: bool = False) -> Iterator[str]:
+def list_costs(
+    bills: Bills, count: int, asked_again: int = 0, *, is_dry_run: bool = False
+) -> Iterator[str]:
     """Yield what the input of requests cost, in dollars and in input tokens, and what was saved.
 
     count: of how many requests the reader thinks; sums of other ones name theirs.
+    asked_again: as in `render_range`. Where only some have a price, nobody knows which of them
+        these calls were in.
     """
     priced, unpriced = bills.dollars, bills.unpriced
-    if priced.requests:
-        some = "" if priced.requests == count else f" of {count_requests(priced.requests)}"
-        yield f"input{some} {render_bill(priced, find_currency(bills), is_dry_run=is_dry_run)}"
-    if unpriced.requests:
-        bill = render_bill(unpriced, INPUT_TOKENS, is_dry_run=is_dry_run)
-        some = "" if unpriced.requests == count else f" of {count_requests(unpriced.requests)}"
-        yield f"input{some} {bill}"
+    calls = 0 if priced.requests and unpriced.requests else asked_again
+    for bill, currency in ((priced, find_currency(bills)), (unpriced, INPUT_TOKENS)):
+        if bill.requests:
+            some = "" if bill.requests == count else f" of {count_requests(bill.requests)}"
+            cost = render_bill(bill, currency, is_dry_run=is_dry_run)
+            yield f"input{some} {cost}{render_range(bill, calls)}"
 
 
 def list_arrival(tally: Tally, bills: Bills, *, is_dry_run: bool = False) -> Iterator[str]:
@@ -454,7 +470,7 @@ def render_observed(observed: Tally) -> str:
     bills = observed.bills
     costs = "; ".join(
         (
-            *list_costs(bills, observed.count, is_dry_run=True),
+            *list_costs(bills, observed.count, observed.asked_again, is_dry_run=True),
             *list_arrival(observed, bills, is_dry_run=True),
         )
     )
@@ -792,7 +808,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield count_summaries(tally.summaries)
     for stage, count in tally.reductions.most_common():
         yield f"{count} reduced by {stage}"
-    yield from list_costs(tally.masked_bills, tally.count)
+    yield from list_costs(tally.masked_bills, tally.count, tally.asked_again)
     if why := why_lost(tally):
         yield why
     yield from list_arrival(tally, tally.masked_bills)

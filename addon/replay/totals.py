@@ -465,6 +465,7 @@ class Summary:
     worst_percent: the most by which a conversation's bill so far was above the unmasked one.
     rereads, quotes: of all `calls`, those that repeat or name what was masked, and those that
         quote it (see `addon.replay.reread`).
+    asked_again: the calls that did any of this, or refer to what was left out at arrival.
     arrival: what was left out at arrival; None if nothing was. All that is before or after masking
         has it in it.
     recorded: what was really paid; None if nothing was masked when it was recorded.
@@ -493,6 +494,7 @@ class Summary:
     quotes: int
     rereads_sliding: int
     quotes_sliding: int
+    asked_again: int = 0
     arrival: ArrivalSummary | None = None
     recorded: RecordedSummary | None = None
 
@@ -533,9 +535,15 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         quotes=chosen.quoted,
         rereads_sliding=sliding.either,
         quotes_sliding=sliding.quoted,
+        asked_again=count_asked_again(totals),
         arrival=summarize_arrival(totals, unit),
         recorded=_summarize_recorded(totals.recorded, unit),
     )
+
+
+def count_asked_again(totals: Totals) -> int:
+    """Return how many calls refer to what was masked, or to what was left out at arrival."""
+    return totals.chosen_rereads.affected + totals.arrival.rereads.affected
 
 
 def _summarize_recorded(recorded: RecordedTotals, unit: CostUnit) -> RecordedSummary | None:

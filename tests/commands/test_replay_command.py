@@ -560,6 +560,7 @@ def test_the_table_has_what_each_saved_where_anything_was_shortened(
         assert is_told == ("arrival, masking: the part of saved" in printed)
         assert is_told == ("At arrival 9 long results would have been shortened by" in printed)
         assert is_told == ("and 3.8% quote it: the least to expect" in printed)
+        assert is_told == ("% if the one call that asked again cost one more request." in printed)
 
 
 def test_without_a_memory_it_is_told_as_well(

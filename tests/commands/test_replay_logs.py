@@ -1,5 +1,6 @@
 """`obsmask replay` over the logs that agents keep: what it finds, what it says, how it goes on."""
 
+import dataclasses
 import json
 import os
 import re
@@ -14,11 +15,13 @@ import pytest
 from rich.console import Console
 
 from addon.accounts import Accounts, Verdict
+from addon.commands.log_answer import describe_section
 from addon.commands.main import main
 from addon.places import state_folder
 from addon.records.words import render_dollars
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
 from addon.replay.logs.answer import LogAnswer, LoggedSession
+from addon.replay.reread import Rereads
 from addon.replay.totals import Totals
 from masking.accounting import Bill
 from tests.support.made_logs import MadeSession, write_claude_code
@@ -354,6 +357,27 @@ def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> Non
     assert errors[3] > errors[10] > errors[30] > errors[39] == 0.0
     # 20 of 40, half of them at 20% and half at 40%: 2 x sqrt(.5 x .1^2 / 19 x 20 / 20)
     assert pytest.approx(2 * (0.5 * 0.01 / 19) ** 0.5, rel=1e-6) == errors[19]
+
+
+@pytest.mark.parametrize(
+    ("asked_again", "end"),
+    [
+        pytest.param(0, "$3.00 saved (20%).", id="none"),
+        pytest.param(
+            12,
+            "$3.00 saved (20%); 4% if each of the 12 calls that asked again cost one more request.",
+            id="some",
+        ),
+    ],
+)
+def test_the_headline_has_what_is_left_if_calls_that_asked_again_cost_something(
+    asked_again: int, end: str
+) -> None:
+    answer, session = LogAnswer(), logged(15.0, 3.0)
+    rereads = Rereads(calls=80, affected=asked_again)
+    totals = dataclasses.replace(session.models["m"], requests=75, chosen_rereads=rereads)
+    answer.add(session._replace(models={"m": totals}))
+    assert describe_section(answer, None).sentence.endswith(f"with masking $12.00: {end}")
 
 
 # What it looks like

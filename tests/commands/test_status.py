@@ -734,6 +734,8 @@ def test_status_counts_rereads_of_what_was_masked_and_of_what_would_have_been(
         "3 calls repeated one whose result was masked",
         "1 call repeated one whose result would have been masked",
     ] == describe(status(capsys))["Re-reads"]
+    (cost,) = describe(status(capsys))["Input"]
+    assert "(50% ±5); -50% if each of the 3 calls that asked again cost one more request" in cost
     total = read_json(capsys)["total"]
     assert (3, 1) == (total["rereads"], total["observed_as_if_masked"]["rereads"])
 
@@ -932,7 +934,8 @@ def test_what_arrival_saved_is_shown_beside_what_masking_saved(
     write_records(records, {**REQUEST, **bill(9, 5, 0.8), **short})
     rows = describe(status(capsys))
     assert [
-        "cost $5.00, without masking $9.00: saved $4.00 (44% ±9)",
+        "cost $5.00, without masking $9.00: saved $4.00 (44% ±9); -256% if each of the 3 calls "
+        "that asked again cost one more request",
         "of that at arrival $3.00 ±0.50, by masking $1.00 ±0.30",
         "long results sent shortened 2 times",
     ] == rows["Input"]

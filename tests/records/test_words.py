@@ -22,6 +22,7 @@ from addon.records.words import (
     render_line,
     render_net,
     render_prices,
+    render_range,
     render_saved_percent,
     render_savings,
     render_tally,
@@ -1039,3 +1040,37 @@ def test_what_was_only_observed_would_have_been_saved() -> None:
     assert f"{told}have been sent shortened 2 times" in render_tally(counted)
     assert ["1 call quoted what would have been left out at arrival"] == [*list_rereads(counted)]
     assert 0 == counted.arrival.results
+
+
+@pytest.mark.parametrize(
+    ("sums", "calls", "expected"),
+    [
+        pytest.param((20, 1.5, 1.2), 0, "", id="none asked again"),
+        pytest.param(
+            (20, 1.5, 1.2),
+            1,
+            "; 15% if the one call that asked again cost one more request",
+            id="one of twenty requests",
+        ),
+        pytest.param(
+            (75, 1.5, 1.2),
+            12,
+            "; 4% if each of the 12 calls that asked again cost one more request",
+            id="twelve",
+        ),
+        pytest.param(
+            (20, 1.5, 1.2),
+            5,
+            "; -5% if each of the 5 calls that asked again cost one more request",
+            id="more than was saved",
+        ),
+        pytest.param((20, 1.2, 1.5), 5, "", id="nothing was saved"),
+        pytest.param((0, 0.0, 0.0), 5, "", id="nothing was paid"),
+    ],
+)
+def test_a_saving_is_told_with_what_is_left_if_calls_that_asked_again_cost_something(
+    sums: tuple[int, float, float], calls: int, expected: str
+) -> None:
+    assert expected == render_range(BillSum(*sums), calls)
+    about = BillSum(*sums, Margin(1.0))
+    assert "" == render_range(about, calls)
