@@ -9,10 +9,11 @@ from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from tests.support.builders import assistant, call, result
 from tests.support.marks import as_one_test
+from tests.support.pages import fill_tables
 from tests.tools.benchmarks.peers.bill import Arrived, bill
 from tests.tools.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
 from tests.tools.benchmarks.peers.sides import DIRECT, OURS
-from tests.tools.benchmarks.peers.tables import fill, show_bills, show_requests
+from tests.tools.benchmarks.peers.tables import show_bills, show_requests
 from tests.tools.benchmarks.peers.tally import Tally
 
 ASKED = {"role": "user", "content": "List the files."}
@@ -123,7 +124,7 @@ def test_bills_are_shown_relative_to_sending_everything() -> None:
 def test_a_page_is_filled_between_its_marks() -> None:
     page = "# Peers\n\n<!-- peers: chat bills -->\n\nold\n\n<!-- end -->\n\nEnd.\n"
     filled = "# Peers\n\n<!-- peers: chat bills -->\n\na\nb\n\n<!-- end -->\n\nEnd.\n"
-    assert filled == fill(page, {"chat bills": ["a", "b"], "other": ["c"]})
+    assert filled == fill_tables(page, "peers", {"chat bills": ["a", "b"], "other": ["c"]})
 
 
 def test_bad_ends_are_shown() -> None:

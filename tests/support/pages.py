@@ -1,6 +1,7 @@
-"""The repository's pages of Markdown: which there are, and where their links lead."""
+"""The repository's pages of Markdown: which there are, their links, and tables put into them."""
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -34,3 +35,14 @@ def find_anchors(text: str) -> set[str]:
     """Return what GitHub names a page's headings: lower case, hyphens for spaces, no marks."""
     headings = _HEADING.findall(_CODE.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def fill_tables(page: str, mark: str, tables: Mapping[str, Sequence[str]]) -> str:
+    """Return a page with these tables between their marks, `<!-- MARK: NAME -->` and the end."""
+    for name, lines in tables.items():
+        place = re.compile(rf"(<!-- {mark}: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if (found := place.search(page)) is not None:
+            text = "\n".join(lines)
+            filled = f"{found[1]}\n{text}\n\n{found[2]}"
+            page = page[: found.start()] + filled + page[found.end() :]
+    return page

@@ -11,3 +11,5 @@ MESSAGES_CONVERSATIONS = CONVERSATIONS.with_name("messages.jsonl.gz")
 """The same in the form of Anthropic Messages."""
 CAPTURED = ROOT.parent / "shared" / "wire"
 """Last requests of sessions of real clients: tests that use them are skipped where absent, too."""
+EVIDENCE = ROOT.parent / "shared" / "evidence"
+"""Paired runs of others, with masking and without: the same."""

@@ -28,13 +28,14 @@ from addon.commands.work import read_sessions
 from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
+from tests.support.pages import fill_tables
 from tests.support.places import RECORDINGS
 from tests.tools.benchmarks.assumed import TRUE_PRICES
 from tests.tools.benchmarks.peers.harm import find_references
 from tests.tools.benchmarks.peers.processes import Target
 from tests.tools.benchmarks.peers.recorder import Recorder
 from tests.tools.benchmarks.peers.sides import DIRECT, PRICED, SIDES, Place
-from tests.tools.benchmarks.peers.tables import fill, show_bills, show_requests
+from tests.tools.benchmarks.peers.tables import show_bills, show_requests
 from tests.tools.benchmarks.peers.tally import Tally, find_bodies
 from tests.tools.benchmarks.peers.traffic import play, warm_up
 from tests.tools.benchmarks.peers.versions import find_version
@@ -213,7 +214,7 @@ def write_tables(
             tables[f"{wire} bills"] = list(show_bills(found))
             tables[f"{wire} requests"] = list(show_requests(found))
     if page is not None:
-        text = fill(page.read_text(encoding="utf-8"), tables)
+        text = fill_tables(page.read_text(encoding="utf-8"), "peers", tables)
         page.write_text(text, encoding="utf-8")
     return tables
 

@@ -1,6 +1,5 @@
 """The tables of the page, as Markdown."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tests.tools.benchmarks.assumed import TRUE_PRICES
@@ -50,17 +49,6 @@ def show_requests(tallies: Mapping[str, Tally]) -> Iterator[str]:
                 *(("", "") if name == DIRECT else _show_times(tally)),
             ]
         )
-
-
-def fill(page: str, tables: Mapping[str, Sequence[str]]) -> str:
-    """Return a page with these tables between their marks, `<!-- peers: NAME -->` and the end."""
-    for name, lines in tables.items():
-        place = re.compile(rf"(<!-- peers: {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if (found := place.search(page)) is not None:
-            text = "\n".join(lines)
-            filled = f"{found[1]}\n{text}\n\n{found[2]}"
-            page = page[: found.start()] + filled + page[found.end() :]
-    return page
 
 
 def _show_ends(tally: Tally) -> str:
