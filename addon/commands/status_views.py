@@ -16,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from addon.counts import pluralize
-from addon.records.harm import Holdout, dump_harm, list_harm
+from addon.records.harm import judge
+from addon.records.harm_words import dump_harm, list_harm
+from addon.records.holdout import Holdout
 from addon.records.record import RequestRecord
 from addon.records.tally import ArrivalSum, Bills, BillSum, RedactionSum, SavedSum, Tally, Waits
 from addon.records.words import (
@@ -121,7 +123,7 @@ def render_overview(tally: Tally, holdout: Holdout) -> Text:
 
     The terminal breaks the lines, so that a command in them can be copied.
     """
-    verdict = holdout.compare(datetime.now(UTC))
+    verdict = judge(holdout, datetime.now(UTC))
     rows = {label: [*describe(tally)] for label, describe in _ROWS.items()}
     rows["Harm"] = [*list_harm(verdict)] if verdict else []
     width = max((len(label) for label, lines in rows.items() if lines), default=0)
@@ -438,7 +440,7 @@ def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
 
 def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[str, str]) -> str:
     """Return every figure as JSON, with the units in the names; null is what is not known."""
-    verdict = groups.holdout.compare(datetime.now(UTC))
+    verdict = judge(groups.holdout, datetime.now(UTC))
     document = {
         "records": str(source),
         "since": since.isoformat(timespec="seconds"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from addon.records.harm import Holdout
+from addon.records.holdout import Holdout
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.request import one_line

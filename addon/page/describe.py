@@ -6,7 +6,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from addon.page.board import Conversation, Described, ShownRequest, View
-from addon.records.harm import NOTE, Holdout, describe_effects, render_left_out, render_verdict
+from addon.records.harm import judge
+from addon.records.harm_words import NOTE, describe_measures, render_left_out, render_verdict
+from addon.records.holdout import Holdout
 from addon.records.tally import BillSum, Tally
 from addon.records.words import (
     INPUT_TOKENS,
@@ -38,14 +40,14 @@ def describe_view(view: View) -> Described:
 
 
 def _describe_harm(holdout: Holdout) -> Described | None:
-    verdict = holdout.compare(datetime.now(UTC))
+    verdict = judge(holdout, datetime.now(UTC))
     if verdict is None:
         return None
-    notes = [NOTE if verdict.requests else "", render_left_out(verdict.left_out)]
+    notes = [NOTE if verdict.can_compare else "", render_left_out(verdict.left_out)]
     return {
         "kind": verdict.kind,
         "verdict": _as_sentence(render_verdict(verdict)),
-        "measures": [*map(list, describe_effects(verdict))] if verdict.requests else [],
+        "measures": [*map(list, describe_measures(verdict))] if verdict.can_compare else [],
         "note": " ".join(_as_sentence(note) for note in notes if note),
     }
 

@@ -1,689 +1,269 @@
-"""Whether masking does harm: the conversations that are masked beside those that are held out.
+"""Whether masking does harm: what the conversations say that `holdout.py` compares.
 
-Three questions, in this order: which conversations can be compared (`Holdout`), by how much each
-measure differs and how sure that is (`measure_effects`), and what a user should read
-(`Verdict`, `render_verdict`).
-
-The hold-out decides by a digest of a conversation's opening, which no outcome can influence, so the
-two groups differ by chance and by masking alone. A conversation is what was drawn, so it is the
-unit, however many requests it has. Conversations that begin with the same texts are drawn together
-and have the same id, so they are one unit, too.
-
-Until the first result is masked, or would be, both groups have been sent the same. So a
-conversation counts from that request on, and one that never comes to it does not count: it cannot
-show anything, and would only add noise (counterfactual triggering: Kohavi, Tang and Xu, Trustworthy
-Online Controlled Experiments, chapter 20).
+Two measures make the verdict: how many requests a conversation takes, and how many conversations
+are among the longest, as those are that go on until a limit ends them. In published runs with and
+without masking they tell a harmful window from a harmless one (docs/measured/harm.md). All else is
+shown as a figure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
-from math import ceil, exp, expm1, floor, fsum, inf, log, log1p, log10, sqrt
-from operator import mul
+from datetime import datetime
+from math import ceil, exp, expm1, floor, inf, log, log1p, log10, sqrt
+from statistics import fmean
 from typing import Literal, NamedTuple
 
-from addon.records.record import RequestRecord
-from addon.records.tally import as_sent
-from addon.records.words import render_dollars
-
-# Which conversations are compared
-
-Alike = tuple[str, str | None, str | None]
-"""The configuration, the client and the model: only conversations that share all are compared."""
-
-YOUNG = timedelta(hours=1)
-"""A conversation counts once masking began so long ago: most are over by then.
-
-That it is over would be no sound rule, as masking may be why one is not.
-"""
-
-
-_NOT_FOR_CONTENT = (
-    *(HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.FORBIDDEN),
-    *(HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS),
-)
-"""Statuses between 400 and 500 that say nothing of what was in the request."""
-
-
-@dataclass(slots=True)
-class Figures:
-    """What a conversation came to, from the request on at which masking began, or would have begun.
-
-    began: when that was; None if the time is not known.
-    tokens_at_start: how long that request was, before masking; None if it was not counted.
-    refusals: requests that the provider refused for what was in them, also if it then took them
-        unmasked.
-    failures: requests that failed otherwise, as a provider that is overloaded fails.
-    rereads: calls that repeat one whose result was masked or shortened, or would have been.
-    output_tokens: as the provider counted them; None if it never did.
-    dollars, input_tokens: what the prompts cost that were sent; None if that is not known.
-    """
-
-    is_held_out: bool
-    alike: Alike
-    began: datetime | None = None
-    tokens_at_start: int | None = None
-    requests: int = 0
-    refusals: int = 0
-    failures: int = 0
-    rereads: int = 0
-    output_tokens: int | None = None
-    dollars: float | None = 0.0
-    input_tokens: float | None = None
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request."""
-        self.rereads += (record.rereads or 0) + (record.arrival_rereads or 0)
-        record = as_sent(record)
-        self.requests += 1
-        status = record.status or 0
-        if record.resent is not None or (400 <= status < 500 and status not in _NOT_FOR_CONTENT):
-            self.refusals += 1
-        elif record.failed:
-            self.failures += 1
-        if record.completion_tokens is not None:
-            self.output_tokens = (self.output_tokens or 0) + record.completion_tokens
-        if record.cost_tokens_after is not None:  # else the provider did not take it
-            self.input_tokens = (self.input_tokens or 0.0) + record.cost_tokens_after
-            cost = record.cost_dollars_after
-            self.dollars = None if cost is None or self.dollars is None else self.dollars + cost
-
-
-@dataclass(slots=True)
-class _Conversation:
-    """A conversation of a configuration: its figures once masking began in it, or would have."""
-
-    config_digest: str
-    is_held_out: bool
-    switched: bool = False
-    figures: Figures | None = None
-
-
-class LeftOut(NamedTuple):
-    """How many conversations are not compared, and why.
-
-    unmasked: masking changed nothing in them, and would have changed nothing.
-    young: masking began, or would have begun, within the last hour.
-    switched: they have requests of both groups.
-    unmatched: there is no conversation in the other group with their configuration, client and
-        model.
-    """
-
-    unmasked: int = 0
-    young: int = 0
-    switched: int = 0
-    unmatched: int = 0
-
-
-_NONE_LEFT_OUT = LeftOut()
-
-
-class Holdout:
-    """The conversations of both groups, from their records.
-
-    most: how many conversations are kept; those met later are not. None is all.
-    """
-
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
-        self._met: dict[str, _Conversation] = {}
-        self._is_run = False
-
-    def add(self, record: RequestRecord) -> None:
-        """Count a request for an answer, if its conversation is masked or held out."""
-        is_held_out = record.group == "holdout"
-        is_compared = is_held_out or record.masking == "on"
-        is_answer = record.purpose in (None, "answer") and record.passed_through is None
-        if record.conversation_id is None or not (is_compared and is_answer):
-            return
-        digest = record.config_digest or ""
-        found = self._met.get(record.conversation_id)
-        if found is None:
-            if len(self._met) == self._most:
-                return
-            found = self._met[record.conversation_id] = _Conversation(digest, is_held_out)
-            self._is_run |= is_held_out
-        # It belongs to the configuration that it began with. What it does after a change of that is
-        # cut off, in both groups at the same moment.
-        if found.config_digest != digest:
-            return
-        found.switched |= found.is_held_out != is_held_out
-        if found.figures is None:
-            if not _is_masked(record):
-                return
-            alike = digest, record.client, record.model
-            time, tokens = _parse_time(record.time), record.request_tokens_before
-            found.figures = Figures(is_held_out, alike, time, tokens)
-        found.figures.add(record)
-
-    def compare(self, now: datetime) -> "Verdict | None":
-        """Return what both groups say at a time; None if there is no hold-out."""
-        if not self._is_run:
-            return None
-        kept: list[Figures] = []
-        unmasked = young = switched = 0
-        for one in self._met.values():
-            if one.switched:
-                switched += 1
-            elif one.figures is None:
-                unmasked += 1
-            elif one.figures.began is not None and now - one.figures.began < YOUNG:
-                young += 1
-            else:
-                kept.append(one.figures)
-        matched = _match(kept)
-        left_out = LeftOut(unmasked, young, switched, len(kept) - len(matched))
-        return judge(matched, left_out)
-
-
-def _is_masked(record: RequestRecord) -> bool:
-    """Whether masking changed a request, or would have; one that was refused for it, too."""
-    changed = record.masked, record.redacted, record.reduced, record.dropped
-    return any(changed) or record.resent is not None
-
-
-def _parse_time(recorded: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(recorded)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def _match(figures: Iterable[Figures]) -> list[Figures]:
-    """Return the conversations that have one like them in the other group."""
-    groups: dict[Alike, list[Figures]] = {}
-    for one in figures:
-        groups.setdefault(one.alike, []).append(one)
-    both = (those for those in groups.values() if len({one.is_held_out for one in those}) > 1)
-    return [one for those in both for one in those]
-
+from addon.records.holdout import Alike, Figures, Holdout, LeftOut
 
 # By how much they differ, and how sure that is
 #
-# Counts and costs of conversations are about log-normal, so their logarithms are compared: by the
-# coefficient of masking in a linear model that also has one for each kind of conversation
-# (`Alike`), and one for how long the conversation was when masking began. That length explains a
-# tenth to a third of how requests and costs vary, and masking has no part in it. A count that is
-# often 0 is compared by log(1 + count). The variance is pooled, because without harm it is the same
-# in both groups: one that is estimated from a few conversations held out, none of which had a
-# failure, would be 0. A ratio of means and Welch's test were tried beside it and found harm where
-# there is none up to five times as often as they should; a permutation test of the means hardly
-# ever found any. `tests/tools/benchmarks/harm_verdict.py` has the figures of this one.
+# Requests are about log-normal, so their logarithms are compared, among conversations of one kind
+# (`Alike`). The variance is pooled, because without harm it is the same in both groups.
 #
 # A user looks every day. So the interval is not Student's, which is true at one look, but the one
 # of Lindon, Ham, Tingley and Bojinov, Anytime-Valid Linear Models (2022, arXiv:2210.08589): with
 # the stated probability the truth is in the intervals of all looks. It comes from a likelihood
 # ratio, of effects drawn from a normal distribution to no effect.
-
+#
+# `tests/tools/benchmarks/harm_verdict.py` holds all this to published runs, masked and not. The
+# constants were chosen on those of SWE-agent.
 
 CONFIDENCE = 0.95
-"""The probability that all intervals of all measures hold at every look."""
+"""The probability that both intervals hold at every look."""
 
 LEAST = 10
-"""With fewer conversations in a group there are no intervals.
+"""With fewer conversations in a group, or fewer long ones in both, there is no interval."""
 
-Nor is there one of a count that is not 0 in fewer, of both groups.
-"""
+LONGEST = 1 / 20
+"""This part of the conversations of a kind is among the longest, and all that are as long."""
 
-POWER = 0.8
-"""How often a difference is found that is called one that would have been seen."""
-
-_POWER_QUANTILE = 0.8416
-"""The standard normal quantile of `POWER`."""
-
-_PRECISION = 4.0
-"""The inverse of the variance of the effects in the likelihood ratio, in residual variances.
-
-It decides with how many conversations the interval is the tightest, not whether it is true: here
-with about fifty held out of two hundred and fifty. The width changes little around that.
-"""
+SEEN = 0.5
+"""It can tell if it would mostly have seen a rise in requests by so much."""
 
 SPREAD = 1.2
-"""The standard deviation of the logarithm of the requests, where there are too few to measure it.
+"""The standard deviation of the logarithm of the requests, where there are too few to know it."""
 
-It was 1.0 to 1.6 in recorded conversations of several coding agents.
-"""
-
-
-class Measure(NamedTuple):
-    """Something that masking may make worse by making it more.
-
-    read: returns it of a conversation; None if it is not known.
-    is_count: whether it may be 0, and the difference is a number; else it is a ratio.
-    """
-
-    name: str
-    read: Callable[[Figures], float | None]
-    is_count: bool = False
-
-
-REQUESTS = Measure("requests", lambda figures: figures.requests)
-REFUSALS = Measure("refused requests", lambda figures: figures.refusals, is_count=True)
-FAILURES = Measure("failed requests", lambda figures: figures.failures, is_count=True)
-REREADS = Measure("re-reads", lambda figures: figures.rereads, is_count=True)
-OUTPUT = Measure("output tokens", lambda figures: figures.output_tokens)
-DOLLARS = Measure("cost in dollars", lambda figures: figures.dollars)
-INPUT_TOKENS = Measure("cost in input tokens", lambda figures: figures.input_tokens)
-
-_COMPARED = 6
-"""The measures that are compared at once; each has its share of the error that is allowed."""
-
-_ERROR = (1 - CONFIDENCE) / _COMPARED
+_ERROR = (1 - CONFIDENCE) / 2
+_POWER_QUANTILE = 0.8416
+"""The standard normal quantile of four in five: how often a rise is found that "would be seen"."""
+_PRECISION = 4.0
+"""The inverse of the variance of the effects in the likelihood ratio, in residual variances."""
+_ROUNDING = 1e-12
+"""What rounding leaves is less, in parts of what it is left of."""
 
 
 class Effect(NamedTuple):
     """A measure of the masked conversations beside that of those held out.
 
-    masked, held_out: how many conversations have it.
-    log_masked: the mean of its logarithm in the masked ones; with `is_count` of 1 more.
-    log_difference: by how much that is more than in conversations held out that are alike, and
-        were as long when masking began.
+    masked: the mean in the masked ones.
+    difference: by how much that is more than in conversations held out that are alike.
     standard_error: of the difference; 0 if all conversations are the same.
     critical: how many of them are beyond chance, at any look; infinite with too few conversations.
     """
 
-    measure: Measure
-    masked: int
-    held_out: int
-    log_masked: float
-    log_difference: float
+    masked: float
+    difference: float
     standard_error: float
     critical: float
 
     @property
-    def has_interval(self) -> bool:
-        """Whether there are enough conversations, and not all of them are the same."""
-        return self.standard_error > 0 and self.critical < inf
+    def held_out(self) -> float:
+        return self.masked - self.difference
+
+    @property
+    def margin(self) -> float | None:
+        """How far the difference may be off; None with too few, or if all are the same."""
+        known = self.standard_error > 0 and self.critical < inf
+        return self.critical * self.standard_error if known else None
 
     @property
     def direction(self) -> Literal[-1, 0, 1]:
         """1 if the masked ones have certainly more, -1 if less, 0 if nobody can tell."""
-        margin = self.critical * self.standard_error
-        if not self.has_interval or abs(self.log_difference) <= margin:
+        if self.margin is None or abs(self.difference) <= self.margin:
             return 0
-        return 1 if self.log_difference > 0 else -1
-
-    @property
-    def typical_masked(self) -> float:
-        """The geometric mean of the masked conversations."""
-        return self._unscale(self.log_masked)
-
-    @property
-    def typical_held_out(self) -> float:
-        """That of conversations held out that are alike."""
-        return self._unscale(self.log_masked - self.log_difference)
-
-    @property
-    def difference(self) -> float:
-        """By how much the masked ones have more: a number for a count, or else a fraction."""
-        return self._as_difference(self.log_difference)
-
-    @property
-    def low(self) -> float:
-        """The least difference that agrees with the conversations."""
-        low = self._as_difference(self.log_difference - self.critical * self.standard_error)
-        # The masked ones cannot have fewer than none.
-        return max(low, -self.typical_held_out) if self.measure.is_count else low
-
-    @property
-    def high(self) -> float:
-        """The largest difference that agrees with them."""
-        return self._as_difference(self.log_difference + self.critical * self.standard_error)
-
-    @property
-    def detectable(self) -> float:
-        """The least rise that would be seen in four of five such comparisons, in the same unit."""
-        return self._as_difference((self.critical + _POWER_QUANTILE) * self.standard_error)
-
-    def _unscale(self, logarithm: float) -> float:
-        return expm1(logarithm) if self.measure.is_count else exp(logarithm)
-
-    def _as_difference(self, logarithm: float) -> float:
-        if not self.measure.is_count:
-            return expm1(logarithm)
-        return exp(self.log_masked - self.log_difference) * expm1(logarithm)
+        return 1 if self.difference > 0 else -1
 
 
-_ROUNDING = 1e-12
-"""What is left by rounding is less, in parts of what it is left of."""
-
-
-def find_critical(size: float, freedom: int, error: float) -> float:
+def find_critical(size: float, freedom: int) -> float:
     """Return how many standard errors are beyond chance at any look; infinite if none are yet.
 
-    size: the number of conversations a difference rests on: `1 / (1 / masked + 1 / held_out)`,
-        summed over kinds of conversations, less what the length has in common with the side.
+    size: `1 / (1 / masked + 1 / held_out)`, summed over kinds of conversations.
     freedom: the degrees of freedom of the residual variance.
-    error: the probability that chance goes beyond it at any look.
     """
     # Where the likelihood ratio of the paper's t-statistic is 1 / error, solved for t:
     # shrink**.5 * ((1 + t²/freedom) / (1 + shrink * t²/freedom)) ** ((freedom + 1) / 2)
     shrink = _PRECISION / (_PRECISION + size)
-    growth = exp(-log(error * error * shrink) / (freedom + 1))
+    growth = exp(-log(_ERROR * _ERROR * shrink) / (freedom + 1))
     rest = 1 - growth * shrink
     return sqrt(freedom * (growth - 1) / rest) if rest > 0 else inf
 
 
-def measure_effect(measure: Measure, table: Iterable[Figures]) -> Effect | None:
-    """Return how a measure differs; None if no kind of conversation has it in both groups."""
-    kinds: dict[Alike, list[tuple[bool, float | None, float]]] = {}
-    for figures in table:
-        value = measure.read(figures)
-        if value is not None and (value > 0 or measure.is_count):
-            scaled = log1p(value) if measure.is_count else log(value)
-            length = log(figures.tokens_at_start) if figures.tokens_at_start else None
-            row = (not figures.is_held_out, length, scaled)
-            kinds.setdefault(figures.alike, []).append(row)
-    compared = [rows for rows in kinds.values() if len({is_masked for is_masked, _, _ in rows}) > 1]
-    if not compared:
-        return None
+Sides = tuple[list[float], list[float]]
+"""What the masked conversations of a kind have, and what those held out have."""
 
-    # Least squares: each column as what it differs by from its mean in the kind, which takes the
-    # place of a coefficient of each kind. Where the length is not known it is taken for the mean.
-    sides: list[float] = []
-    lengths: list[float] = []
-    values: list[float] = []
-    for rows in compared:
-        known = [length for _, length, _ in rows if length is not None] or [0.0]
-        side_mean = sum(is_masked for is_masked, _, _ in rows) / len(rows)
-        length_mean, value_mean = sum(known) / len(known), sum(row[2] for row in rows) / len(rows)
-        for is_masked, length, value in rows:
-            sides.append(is_masked - side_mean)
-            lengths.append(0.0 if length is None else length - length_mean)
-            values.append(value - value_mean)
-    size, in_common, spread = _dot(sides, sides), _dot(sides, lengths), _dot(lengths, lengths)
-    weighed, by_length, squares = _dot(sides, values), _dot(lengths, values), _dot(values, values)
-    freedom = len(values) - len(compared) - 1
-    explained = 0.0
-    if spread * size - in_common**2 > _ROUNDING * max(1.0, spread) * size:
-        # What the length explains is taken out of the other two columns.
-        size -= in_common**2 / spread
-        weighed -= in_common * by_length / spread
-        explained = by_length**2 / spread
-        freedom -= 1
-    difference = weighed / size
-    residual = squares - explained - size * difference**2
 
-    of_masked = [value for rows in compared for is_masked, _, value in rows if is_masked]
-    masked, held_out = len(of_masked), len(values) - len(of_masked)
-    # What rounding leaves where all are the same is no spread.
-    scale = sum(value**2 for rows in compared for _, _, value in rows)
-    if residual <= max(_ROUNDING * squares, _ROUNDING**2 * scale):
+def measure_effect(kinds: Iterable[Sides]) -> Effect:
+    """Return how a measure differs, by least squares with a coefficient for each kind."""
+    kinds = [*kinds]
+    size = difference = squares = 0.0
+    for sides in kinds:
+        means, counts = [*map(fmean, sides)], [*map(len, sides)]
+        weight = counts[0] * counts[1] / sum(counts)
+        size += weight
+        difference += weight * (means[0] - means[1])
+        squares += (
+            sum(
+                (value - mean) ** 2
+                for side, mean in zip(sides, means, strict=True)
+                for value in side
+            )
+            + weight * (means[0] - means[1]) ** 2
+        )
+    difference /= size
+    residual = squares - size * difference**2
+    of_masked, held_out = ([one for sides in kinds for one in sides[at]] for at in (0, 1))
+    values = of_masked + held_out
+    freedom = len(values) - len(kinds) - 1
+    if freedom <= 0 or residual <= _ROUNDING * sum(value**2 for value in values):
         residual = 0.0
-    is_enough = min(masked, held_out) >= LEAST and freedom > 0
-    if measure.is_count:  # of what is rare, chance is not like a normal distribution
-        is_enough &= sum(value > 0 for rows in compared for _, _, value in rows) >= LEAST
+    is_enough = min(len(of_masked), len(held_out)) >= LEAST and sum(map(bool, values)) >= LEAST
     return Effect(
-        measure,
-        masked,
-        held_out,
-        sum(of_masked) / masked,
+        fmean(of_masked),
         difference,
-        sqrt(residual / max(freedom, 1) / size),
-        find_critical(size, freedom, _ERROR) if is_enough else inf,
+        sqrt(residual / freedom / size) if residual else 0.0,
+        find_critical(size, freedom) if is_enough and freedom > 0 else inf,
     )
-
-
-def _dot(one: list[float], other: list[float]) -> float:
-    return fsum(map(mul, one, other))
-
-
-def measure_effects(table: Iterable[Figures]) -> list[Effect]:
-    """Return how each measure differs.
-
-    What they cost is in dollars if the price of all is known, or else in input tokens.
-    """
-    table = list(table)
-    money = DOLLARS if all(one.dollars is not None for one in table) else INPUT_TOKENS
-    measures = REQUESTS, REFUSALS, FAILURES, REREADS, OUTPUT, money
-    return [effect for each in measures if (effect := measure_effect(each, table))]
 
 
 # What a user should read
 
-
-SEEN = 0.5
-"""It can tell if it would have seen a rise in requests by so much."""
-
-
 Kind = Literal["harm", "none seen", "cannot tell"]
+
+
+class Figure(NamedTuple):
+    """A mean of a conversation, of which there is no verdict."""
+
+    name: str
+    masked: float
+    held_out: float
 
 
 class Verdict(NamedTuple):
     """What both groups say about harm.
 
     masked, held_out: how many conversations are compared.
+    requests: of the logarithm of their requests; None if none are compared.
+    longest: of the share that is among the longest of its kind, from `limit` requests on; that is
+        None if kinds differ.
     needed: how many held-out ones it takes, about, to see a rise in requests by half.
     """
 
-    kind: Kind
     masked: int
     held_out: int
-    effects: tuple[Effect, ...]
+    requests: Effect | None
+    longest: Effect | None
+    limit: int | None
+    figures: tuple[Figure, ...]
     needed: int
     left_out: LeftOut
 
     @property
-    def requests(self) -> Effect | None:
-        """The effect on requests; None with too few conversations for an interval."""
-        return next(
-            (each for each in self.effects if each.measure is REQUESTS and each.has_interval), None
-        )
+    def kind(self) -> Kind:
+        effects = self.requests, self.longest
+        if any(each is not None and each.direction > 0 for each in effects):
+            return "harm"
+        rise = self.detectable_rise
+        return "none seen" if rise is not None and rise <= SEEN else "cannot tell"
+
+    @property
+    def can_compare(self) -> bool:
+        """Whether there are enough conversations for an interval."""
+        return self.detectable_rise is not None
+
+    @property
+    def detectable_rise(self) -> float | None:
+        """The least rise in requests that would mostly have been seen; None with too few."""
+        if self.requests is None or self.requests.margin is None:
+            return None
+        return expm1((self.requests.critical + _POWER_QUANTILE) * self.requests.standard_error)
 
 
-def judge(table: Iterable[Figures], left_out: LeftOut = _NONE_LEFT_OUT) -> Verdict:
-    """Return what the figures of conversations say; each kind of them should be in both groups."""
-    table = list(table)
-    held_out = sum(one.is_held_out for one in table)
-    masked = len(table) - held_out
-    effects = tuple(measure_effects(table))
-    verdict = Verdict("cannot tell", masked, held_out, effects, 0, left_out)
-    requests = verdict.requests
-    if any(each.direction > 0 for each in effects):
-        kind: Kind = "harm"
-    elif requests and requests.detectable <= SEEN:
-        kind = "none seen"
-    else:
-        kind = "cannot tell"
-    return verdict._replace(kind=kind, needed=count_needed(masked, held_out, requests))
-
-
-_USUAL_SHARE, _USUAL_COUNT = 0.2, 10
-"""The part of the conversations that is held out, and how many it takes to know better."""
-
-
-def count_needed(
-    masked: int, held_out: int, requests: Effect | None = None, rise: float = SEEN
-) -> int:
-    """Return how many conversations must be held out to see a rise in requests, mostly.
-
-    They vary as those of `requests`, or by `SPREAD`; the groups keep their proportion.
-    """
-    share = (held_out + _USUAL_SHARE * _USUAL_COUNT) / (masked + held_out + _USUAL_COUNT)
-    size_of_each = 1 - share  # what a conversation held out adds to the size of the comparison
-    spread = SPREAD
-    if requests is not None:
-        kinds_cost = (requests.masked + requests.held_out) / requests.masked / requests.held_out
-        spread = requests.standard_error / sqrt(kinds_cost)
-    count = 2.0 * LEAST
-    for _ in range(20):  # converges in a few steps, as the critical value hardly changes
-        critical = find_critical(count * size_of_each, ceil(count / share), _ERROR)
-        count = (spread * (critical + _POWER_QUANTILE) / log1p(rise)) ** 2 / size_of_each
-        count = max(count, LEAST)
-    return _round_up(count)
-
-
-def _round_up(count: float) -> int:
-    """Return a number that is not more exact than it can be: two digits that count."""
-    unit = 10.0 ** max(0, floor(log10(count)) - 1)
-    return int(ceil(count / unit) * unit)
-
-
-_HARMS: Mapping[str, str] = {
-    "requests": "took {} more requests ({})",
-    "refused requests": "had {} more refused requests ({})",
-    "failed requests": "had {} more failed requests ({})",
-    "re-reads": "repeated {} more calls whose results were masked ({})",
-    "output tokens": "wrote {} more output tokens ({})",
-    "cost in dollars": "cost {} more ({})",
-    "cost in input tokens": "cost {} more ({})",
+_FIGURES: Mapping[str, Callable[[Figures], float | None]] = {
+    "refused requests": lambda one: one.refusals,
+    "failed requests": lambda one: one.failures,
+    "re-reads": lambda one: one.rereads,
+    "output tokens": lambda one: one.output_tokens,
+    "cost in dollars": lambda one: one.dollars,
+    "cost in input tokens": lambda one: one.input_tokens,
 }
 
 
-def render_verdict(verdict: Verdict) -> str:
-    """Return the verdict in a sentence, to follow `Harm:`."""
-    held_out = f"{verdict.held_out:,} held-out conversation{'' if verdict.held_out == 1 else 's'}"
-    if verdict.kind == "harm":
-        harms = [_render_harm(each) for each in verdict.effects if each.direction > 0]
-        return f"masked conversations {' and '.join(harms)}"
-    requests = verdict.requests
-    if requests is None:
-        return (
-            f"cannot tell yet: {held_out} so far; it takes about {verdict.needed:,} to see "
-            "requests rise by half"
-        )
-    rise = _render_rise(requests.detectable)
-    if verdict.kind == "none seen":
-        return (
-            f"none seen in {verdict.masked:,} masked and {held_out}; would have seen requests "
-            f"rise {rise}"
-        )
-    return (
-        f"cannot tell yet: {held_out} would only show requests rising {rise}; it takes about "
-        f"{verdict.needed:,} to see them rise by half"
+def judge(holdout: Holdout, now: datetime) -> Verdict | None:
+    """Return what both groups say at a time; None if there is no hold-out."""
+    compared = holdout.find_compared(now)
+    return compared and judge_figures(*compared)
+
+
+def judge_figures(table: list[Figures], left_out: LeftOut) -> Verdict:
+    """Return what conversations say; each kind of them should be in both groups."""
+    held_out = sum(one.is_held_out for one in table)
+    counts = [*_split(table, lambda one: one.requests)]
+    requests = longest = None
+    limits = {_find_limit(masked + others) for masked, others in counts}
+    if counts:
+        requests = measure_effect(([*map(log, a)], [*map(log, b)]) for a, b in counts)
+        longest = measure_effect(map(_mark_longest, counts))
+    figures = []
+    for name, read in _FIGURES.items():
+        if kinds := [*_split(table, read)]:
+            weights = [len(masked) for masked, _ in kinds]
+            masked = fmean(one for sides in kinds for one in sides[0])
+            figures.append(Figure(name, masked, fmean((fmean(b) for _, b in kinds), weights)))
+    # What they cost is in dollars if the price of all is known, or else in input tokens.
+    unwanted = "input tokens" if all(one.dollars is not None for one in table) else "dollars"
+    return Verdict(
+        len(table) - held_out,
+        held_out,
+        requests,
+        longest,
+        int(limits.pop()) if len(limits) == 1 else None,
+        tuple(each for each in figures if each.name != f"cost in {unwanted}"),
+        count_needed(len(table) - held_out, held_out, requests),
+        left_out,
     )
 
 
-def _render_harm(effect: Effect) -> str:
-    """Return a certain rise: `took 18% more requests (5% to 34%)`."""
-    numbers = effect.difference, effect.low, effect.high
-    form = _render_number if effect.measure.is_count else _render_share
-    rise, low, high = map(form, numbers)
-    return _HARMS[effect.measure.name].format(rise, f"{low} to {high}")
+def _split(table: Iterable[Figures], read: Callable[[Figures], float | None]) -> Iterator[Sides]:
+    """Yield what the conversations of each kind have, if both groups have it."""
+    kinds: dict[Alike, Sides] = {}
+    for one in table:
+        if (value := read(one)) is not None:
+            kinds.setdefault(one.alike, ([], []))[one.is_held_out].append(value)
+    yield from (sides for sides in kinds.values() if all(sides))
 
 
-def _render_share(share: float) -> str:
-    return f"{round(100 * share):,}%"
+def _find_limit(requests: list[float]) -> float:
+    return sorted(requests, reverse=True)[ceil(LONGEST * len(requests)) - 1]
 
 
-def _render_number(number: float) -> str:
-    return f"{number:,.2f}"
+def _mark_longest(sides: Sides) -> Sides:
+    limit = _find_limit(sides[0] + sides[1])
+    masked, held_out = ([float(count >= limit) for count in side] for side in sides)
+    return masked, held_out
 
 
-def _render_rise(share: float) -> str:
-    """Return `by 44%`, `4.6-fold`."""
-    return f"by {_render_share(share)}" if share < 1 else f"{1 + share:,.1f}-fold"
+def count_needed(masked: int, held_out: int, requests: Effect | None) -> int:
+    """Return how many conversations must be held out to see requests rise by `SEEN`, mostly.
 
-
-class ShownEffect(NamedTuple):
-    """A measure in words."""
-
-    name: str
-    masked: str
-    held_out: str
-    difference: str
-
-
-def describe_effects(verdict: Verdict) -> list[ShownEffect]:
-    """Return each measure in words."""
-    return [
-        ShownEffect(
-            each.measure.name,
-            _render_typical(each.measure, each.typical_masked),
-            _render_typical(each.measure, each.typical_held_out),
-            _render_interval(each),
-        )
-        for each in verdict.effects
-    ]
-
-
-def _render_typical(measure: Measure, amount: float) -> str:
-    if measure is DOLLARS:
-        return render_dollars(amount)
-    if measure.is_count:
-        return _render_number(max(0.0, amount))
-    return f"{amount:,.1f}" if amount < 100 else f"{amount:,.0f}"
-
-
-def _render_interval(effect: Effect) -> str:
-    """Return the difference: `+18% (+5% to +34%), more than chance`."""
-    if effect.measure.is_count and not (effect.typical_masked or effect.typical_held_out):
-        return "none in either"
-    if not effect.has_interval:
-        return "too few to tell"
-    numbers = effect.difference, effect.low, effect.high
-    if effect.measure.is_count:
-        shown = [f"{number:+,.2f}" for number in numbers]
-    else:
-        shown = [f"{round(100 * number):+,}%" for number in numbers]
-    certain = ", more than chance" if effect.direction else ""
-    return f"{shown[0]} ({shown[1]} to {shown[2]}){certain}"
-
-
-NOTE = (
-    "a typical conversation (geometric mean), from where masking began or would have; "
-    f"{CONFIDENCE:.0%} sure, for all ranges together and however often you look"
-)
-
-_WHY_LEFT_OUT: Mapping[str, str] = {
-    "unmasked": "with nothing to mask",
-    "young": "in which masking began within the last hour",
-    "switched": "that switched sides",
-    "unmatched": "whose configuration, client and model only one group has",
-}
-
-
-def render_left_out(left_out: LeftOut) -> str:
-    """Return how many conversations are not compared, and why; empty if none."""
-    counts = [
-        f"{count:,} {_WHY_LEFT_OUT[name]}" for name, count in left_out._asdict().items() if count
-    ]
-    return f"not compared: {', '.join(counts)}" if counts else ""
-
-
-def list_harm(verdict: Verdict) -> Iterator[str]:
-    """Yield the verdict, what it rests on, and what is not compared, line by line."""
-    yield render_verdict(verdict)
-    if verdict.requests is not None:
-        for name, masked, held_out, difference in describe_effects(verdict):
-            yield f"{name}: {masked} masked, {held_out} held out: {difference}"
-        yield NOTE
-    if left_out := render_left_out(verdict.left_out):
-        yield left_out
-
-
-def dump_harm(verdict: Verdict) -> Mapping[str, object]:
-    """Return every figure, for JSON. An infinite or unknown one is null."""
-    requests = verdict.requests
-    return {
-        "verdict": verdict.kind.replace(" ", "_"),
-        "sentence": render_verdict(verdict),
-        "confidence": CONFIDENCE,
-        "masked_conversations": verdict.masked,
-        "held_out_conversations": verdict.held_out,
-        "held_out_conversations_needed_to_see_half_more_requests": verdict.needed,
-        "detectable_rise_in_requests": requests and requests.detectable,
-        "conversations_left_out": verdict.left_out._asdict(),
-        "measures": {
-            each.measure.name.replace("-", "").replace(" ", "_"): _dump_effect(each)
-            for each in verdict.effects
-        },
-    }
-
-
-def _dump_effect(effect: Effect) -> Mapping[str, object]:
-    known = effect.has_interval
-    return {
-        "masked_conversations": effect.masked,
-        "held_out_conversations": effect.held_out,
-        "masked_typical": effect.typical_masked,
-        "held_out_typical": effect.typical_held_out,
-        "difference_is": "number" if effect.measure.is_count else "fraction",
-        "difference": effect.difference,
-        "low": effect.low if known else None,
-        "high": effect.high if known else None,
-        "detectable_rise": effect.detectable if known else None,
-        "is_more_than_chance": effect.direction != 0 if known else None,
-    }
+    They vary as those of `requests`, or by `SPREAD`; the groups keep their proportion.
+    """
+    share = (held_out + 2) / (masked + held_out + 10)  # a fifth, before there are any
+    spread = SPREAD
+    if requests is not None and requests.margin is not None:
+        spread = requests.standard_error * sqrt(masked * held_out / (masked + held_out))
+    count = 2.0 * LEAST
+    for _ in range(20):  # converges in a few steps, as the critical value hardly changes
+        critical = find_critical(count * (1 - share), ceil(count / share))
+        count = (spread * (critical + _POWER_QUANTILE) / log1p(SEEN)) ** 2 / (1 - share)
+        count = max(count, LEAST)
+    unit = 10.0 ** max(0, floor(log10(count)) - 1)  # two digits that count
+    return int(ceil(count / unit) * unit)

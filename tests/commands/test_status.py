@@ -14,7 +14,7 @@ from rich.console import Console
 
 from addon.commands.main import main
 from addon.commands.status_views import ASCII_MARKS, MARKS, count_groups, render_groups
-from addon.records.harm import NOTE
+from addon.records.harm_words import NOTE
 from addon.records.record import RequestRecord
 from addon.records.tally import as_masked, as_sent
 from tests.records.test_record import FIRST_SCHEMA
@@ -754,12 +754,13 @@ def test_status_gives_the_verdict_on_harm(
     requests = [*group("m", 12, 30), *group("h", 11, 20, **OUT), *talk("short", 1, masked=0)]
     write_records(records, *requests)
     assert [
-        "masked conversations took 48% more requests (36% to 62%)",
-        "requests: 31.0 masked, 20.9 held out: +48% (+36% to +62%), more than chance",
-        "refused requests: 0.00 masked, 0.00 held out: none in either",
-        "failed requests: 0.00 masked, 0.00 held out: none in either",
-        "re-reads: 0.00 masked, 0.00 held out: none in either",
-        "cost in dollars: $30.99 masked, $41.79 held out: -26% (-32% to -19%), more than chance",
+        "masked conversations took 48% more requests (38% to 59%)",
+        "requests: 31.0 masked, 20.9 held out: +48% (+38% to +59%), more than chance",
+        "32 requests or more: 33.3% masked, 0.0% held out: too few to tell",
+        "refused requests: 0.00 masked, 0.00 held out",
+        "failed requests: 0.00 masked, 0.00 held out",
+        "re-reads: 0.00 masked, 0.00 held out",
+        "cost in dollars: $31.00 masked, $41.82 held out",
         NOTE,
         "not compared: 1 with nothing to mask",
     ] == describe(status(capsys))["Harm"]
@@ -767,7 +768,7 @@ def test_status_gives_the_verdict_on_harm(
     assert ("harm", 12, 11) == (
         *(found["verdict"], found["masked_conversations"], found["held_out_conversations"]),
     )
-    assert found["measures"]["requests"]["is_more_than_chance"]
+    assert found["logarithm_of_requests"]["is_more_than_chance"]
 
 
 def test_status_says_that_the_conversations_are_too_few(
@@ -775,10 +776,10 @@ def test_status_says_that_the_conversations_are_too_few(
 ) -> None:
     write_records(records, *talk("a", 3), *talk("c", 6, **OUT))
     assert [
-        "cannot tell yet: 1 held-out conversation so far; it takes about 250 to see requests rise "
+        "cannot tell yet: 1 held-out conversation so far; it takes about 210 to see requests rise "
         "by half"
     ] == describe(status(capsys))["Harm"]
-    assert read_json(capsys)["harm"]["measures"]["failed_requests"]["is_more_than_chance"] is None
+    assert read_json(capsys)["harm"]["longest"]["is_more_than_chance"] is None
 
 
 def test_status_says_nothing_where_none_is_held_out(

@@ -11,30 +11,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.records.harm import (
-    DOLLARS,
-    FAILURES,
     LEAST,
-    NOTE,
-    REQUESTS,
-    REREADS,
     Effect,
-    Figures,
-    Holdout,
+    Figure,
     Kind,
-    LeftOut,
     Verdict,
     count_needed,
-    describe_effects,
-    dump_harm,
     find_critical,
     judge,
-    list_harm,
+    judge_figures,
     measure_effect,
+)
+from addon.records.harm_words import (
+    NOTE,
+    describe_measures,
+    dump_harm,
+    list_harm,
     render_left_out,
     render_verdict,
 )
+from addon.records.holdout import Figures, Holdout, LeftOut
 from tests.support.made_up_records import bill, record
-from tests.tools.benchmarks.harm_verdict import USUAL, Harm, Traffic, cry_wolf, draw
+from tests.support.places import EVIDENCE
+from tests.tools.benchmarks.harm_verdict import is_harm, look, look_daily, take_masked, take_raw
+from tests.tools.benchmarks.pairs import Pair, Run, find_openhands, find_repeated, read_runs
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUT = {"masking": "observed", "group": "holdout"}
@@ -50,25 +50,28 @@ def talk(name: str, requests: int, **fields: object) -> Iterator[Mapping[str, ob
         yield {**told, **MASKED, **bill(2.0, 1.0, 0.1), **fields}
 
 
-def look(*requests: Mapping[str, object], now: datetime = NOW) -> Verdict | None:
+def compare(*requests: Mapping[str, object], now: datetime = NOW) -> Verdict | None:
     counted = Holdout()
     for fields in requests:
         counted.add(record(**fields))
-    return counted.compare(now)
+    return judge(counted, now)
 
 
 def typical(measure: str, verdict: Verdict | None) -> tuple[float, float] | None:
     """Return what a typical conversation of both groups has."""
     assert verdict
-    for each in verdict.effects:
-        if each.measure.name == measure:
-            return round(each.typical_masked, 6), round(each.typical_held_out, 6)
+    if measure == "requests" and verdict.requests:
+        found = verdict.requests
+        return round(exp(found.masked), 6), round(exp(found.held_out), 6)
+    for name, masked, held_out in verdict.figures:
+        if name == measure:
+            return round(masked, 6), round(held_out, 6)
     return None
 
 
 def test_a_conversation_counts_from_where_masking_begins_or_would_have_begun() -> None:
     short = {"masked": 0}
-    verdict = look(
+    verdict = compare(
         *(*talk("a", 3, **short), *talk("a", 2, completion_tokens=10), *talk("a", 2, **short)),
         *(*talk("b", 1, **short, **OUT), *talk("b", 9, completion_tokens=10, **OUT)),
         *talk("c", 7, **short),
@@ -88,7 +91,7 @@ def test_a_conversation_counts_from_where_masking_begins_or_would_have_begun() -
     ids=str,
 )
 def test_masking_begins_with_any_change(fields: Mapping[str, object]) -> None:
-    verdict = look(*talk("a", 1, **fields), *talk("b", 1, **OUT))
+    verdict = compare(*talk("a", 1, **fields), *talk("b", 1, **OUT))
     assert verdict
     assert (1, LeftOut()) == (verdict.masked, verdict.left_out)
 
@@ -113,7 +116,7 @@ def test_what_is_refused_and_what_fails(
     fields: Mapping[str, object], refused: int, failed: int
 ) -> None:
     requests = [*talk("a", 2, **fields), *talk("a", 4), *talk("b", 1, **OUT)]
-    verdict = look(*requests)
+    verdict = compare(*requests)
     assert ((2 * refused, 0), (2 * failed, 0)) == (
         typical("refused requests", verdict),
         typical("failed requests", verdict),
@@ -121,7 +124,7 @@ def test_what_is_refused_and_what_fails(
 
 
 def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_was() -> None:
-    verdict = look(*talk("a", 3, rereads=2), *talk("b", 6, rereads=1, **OUT))
+    verdict = compare(*talk("a", 3, rereads=2), *talk("b", 6, rereads=1, **OUT))
     assert (6, 6) == typical("re-reads", verdict)
 
 
@@ -137,7 +140,7 @@ def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_
 )
 def test_what_is_not_compared(others: Mapping[str, object]) -> None:
     compared = [*talk("a", 3), *talk("c", 6, **OUT)]
-    assert look(*compared) == look(*compared, *talk("b", 4, **others))
+    assert compare(*compared) == compare(*compared, *talk("b", 4, **others))
 
 
 @pytest.mark.parametrize(
@@ -155,52 +158,52 @@ def test_which_conversations_are_left_out(
     others: Iterator[Mapping[str, object]], left_out: LeftOut
 ) -> None:
     compared = [*talk("a", 3), *talk("c", 6, **OUT)]
-    alone, verdict = look(*compared), look(*compared, *others)
+    alone, verdict = compare(*compared), compare(*compared, *others)
     assert alone
     assert alone._replace(left_out=left_out) == verdict
 
 
 @pytest.mark.parametrize("time", ["2026-01-01T23:00:00Z", "2026-01-01T23:00:00", "yesterday"])
 def test_an_hour_after_masking_began_a_conversation_counts(time: str) -> None:
-    verdict = look(*talk("a", 3, time=time), *talk("c", 6, **OUT))
+    verdict = compare(*talk("a", 3, time=time), *talk("c", 6, **OUT))
     assert verdict
     assert 1 == verdict.masked
 
 
 def test_what_follows_a_change_of_the_settings_does_not_count() -> None:
     later = talk("a", 5, config_digest="later", **OUT)
-    assert (3, 6) == typical("requests", look(*talk("a", 3), *talk("c", 6, **OUT), *later))
+    assert (3, 6) == typical("requests", compare(*talk("a", 3), *talk("c", 6, **OUT), *later))
 
 
 def test_prompts_that_repeat_are_one_conversation() -> None:
     again = [*talk("a", 3, run="1"), *talk("a", 3, run="2")]
-    verdict = look(*again, *talk("c", 6, **OUT))
+    verdict = compare(*again, *talk("c", 6, **OUT))
     assert verdict
     assert ((6, 6), 1) == (typical("requests", verdict), verdict.masked)
 
 
 def test_without_a_price_the_cost_is_in_input_tokens() -> None:
     unpriced = {"cost_dollars_before": None, "cost_dollars_after": None}
-    verdict = look(*talk("a", 3, **unpriced), *talk("c", 6, **OUT))
+    verdict = compare(*talk("a", 3, **unpriced), *talk("c", 6, **OUT))
     assert (None, (3, 12)) == (
         typical("cost in dollars", verdict),
         typical("cost in input tokens", verdict),
     )
     # A request that the provider did not take has no cost, which is not an unknown price.
     untaken = {**unpriced, "cost_tokens_before": None, "cost_tokens_after": None, "status": 500}
-    verdict = look(*talk("a", 3), *talk("a", 1, **untaken), *talk("c", 6, **OUT))
+    verdict = compare(*talk("a", 3), *talk("a", 1, **untaken), *talk("c", 6, **OUT))
     assert (3, 12) == typical("cost in dollars", verdict)
 
 
 def test_nothing_is_said_without_a_holdout() -> None:
-    assert look(*talk("a", 3)) is None
+    assert compare(*talk("a", 3)) is None
 
 
 def test_later_conversations_are_not_kept() -> None:
     counted = Holdout(most=2)
     for fields in (*talk("a", 1), *talk("b", 1, **OUT), *talk("c", 1), *talk("a", 1)):
         counted.add(record(**fields))
-    assert (2, 1) == typical("requests", counted.compare(NOW))
+    assert (2, 1) == typical("requests", judge(counted, NOW))
 
 
 # By how much they differ
@@ -212,89 +215,40 @@ def figures(is_held_out: bool, requests: int, kind: str = "", rereads: int = 0) 
 
 def test_one_kind_of_conversation_is_compared_as_by_student() -> None:
     masked, held_out = [3, 8, 20, 55, 7, 9, 11, 4, 90, 31, 17], [5, 9, 2, 14, 30, 8, 6, 3, 12, 7]
-    table = [figures(False, n) for n in masked] + [figures(True, n) for n in held_out]
-    effect = measure_effect(REQUESTS, table)
-    assert effect
     logs, others = [*map(log, masked)], [*map(log, held_out)]
+    effect = measure_effect([(logs, others)])
     pooled = (variance(logs) * 10 + variance(others) * 9) / 19
-    error = sqrt(pooled * (1 / 11 + 1 / 10))
-    assert fmean(logs) - fmean(others) == pytest.approx(effect.log_difference)
-    assert error == pytest.approx(effect.standard_error)
-    assert find_critical(110 / 21, 19, 0.05 / 6) == pytest.approx(effect.critical)
-    assert exp(fmean(others)) == pytest.approx(effect.typical_held_out)
+    assert fmean(logs) - fmean(others) == pytest.approx(effect.difference)
+    assert sqrt(pooled * (1 / 11 + 1 / 10)) == pytest.approx(effect.standard_error)
+    assert find_critical(110 / 21, 19) == pytest.approx(effect.critical)
+    assert fmean(others) == pytest.approx(effect.held_out)
 
 
-def solve(rows: list[list[float]]) -> list[float]:
-    """Return the solution of linear equations, each a row that ends with its right side."""
-    count = len(rows)
-    for at in range(count):
-        rows[at] = [value / rows[at][at] for value in rows[at]]
-        for other in range(count):
-            if other != at:
-                factor = rows[other][at]
-                rows[other] = [
-                    mine - factor * its for mine, its in zip(rows[other], rows[at], strict=True)
-                ]
-    return [row[-1] for row in rows]
-
-
-@pytest.mark.parametrize("lengths", ["none", "some", "all"])
-def test_kinds_of_conversations_are_compared_as_by_least_squares(lengths: str) -> None:
-    rng = random.Random(2)
-    table = [
-        figures(rng.random() < 0.4, rng.randint(1, 50) * (1 + 9 * kind), str(kind))
-        for kind in (0, 1, 2)
-        for _ in range(15)
-    ]
-    if lengths != "none":
-        for one in table:
-            one.tokens_at_start = rng.randint(1_000, 9_000)
-    if lengths == "some":
-        table[3].tokens_at_start = None
-    known = [log(one.tokens_at_start) for one in table[:15] if one.tokens_at_start]
-    columns = [
-        [float(not one.is_held_out) for one in table],
-        *([float(one.alike[2] == kind) for one in table] for kind in "012"),
-        [log(one.tokens_at_start) if one.tokens_at_start else fmean(known) for one in table]
-        if known else [],
-    ]  # fmt: skip
-    columns = [column for column in columns if column]
-    right = [log(one.requests) for one in table]
-
-    def dot(one: list[float], other: list[float]) -> float:
-        return sum(a * b for a, b in zip(one, other, strict=True))
-
-    normal = [[dot(one, other) for other in columns] for one in columns]
-    found = solve([[*row, dot(one, right)] for row, one in zip(normal, columns, strict=True)])
-    fitted = [dot(found, [column[at] for column in columns]) for at in range(len(table))]
-    freedom = len(table) - len(columns)
-    residual = sum((a - b) ** 2 for a, b in zip(right, fitted, strict=True)) / freedom
-    inverse = solve([[*row, float(at == 0)] for at, row in enumerate(normal)])[0]
-    effect = measure_effect(REQUESTS, table)
-    assert effect
-    assert found[0] == pytest.approx(effect.log_difference)
-    assert sqrt(residual * inverse) == pytest.approx(effect.standard_error)
-    assert find_critical(1 / inverse, freedom, 0.05 / 6) == pytest.approx(effect.critical)
+def test_kinds_are_compared_each_within_itself() -> None:
+    # In both kinds, masking adds 1; that one is larger by 100, and mostly masked, adds nothing.
+    small, large = ([2.0, 4.0], [1.0, 3.0, 1.0, 3.0]), ([102.0, 104.0] * 2, [101.0, 103.0])
+    effect = measure_effect([small, large])
+    assert 1 == pytest.approx(effect.difference)
+    # The residuals are all 1, and each kind costs a degree of freedom, as the side does.
+    assert sqrt(12 / (12 - 3) / (8 / 6 + 8 / 6)) == pytest.approx(effect.standard_error)
 
 
 @pytest.mark.parametrize("size", [5.0, 40.0, 500.0])
 @pytest.mark.parametrize("freedom", [18, 100, 10_000])
-@pytest.mark.parametrize("error", [0.05, 0.01])
 def test_the_critical_value_is_where_the_likelihood_ratio_is_one_over_the_error(
-    size: float, freedom: int, error: float
+    size: float, freedom: int
 ) -> None:
-    critical = find_critical(size, freedom, error)
-    shrink, square = 4 / (4 + size), critical**2 / freedom
+    shrink, square = 4 / (4 + size), find_critical(size, freedom) ** 2 / freedom
     growth = log1p(square) - log1p(shrink * square)
     ratio = 0.5 * log(shrink) + 0.5 * (freedom + 1) * growth
-    assert ratio == pytest.approx(-log(error))
+    assert ratio == pytest.approx(-log(0.05 / 2))
 
 
 def test_a_likelihood_ratio_that_cannot_be_so_large_has_no_critical_value() -> None:
-    assert inf == find_critical(1.0, 3, 0.01)
+    assert inf == find_critical(1.0, 3)
 
 
-_COUNTS = st.lists(st.integers(1, 10**6), min_size=LEAST, max_size=30)
+_COUNTS = st.lists(st.integers(2, 10**6), min_size=LEAST, max_size=30)
 
 
 @given(_COUNTS, _COUNTS, st.integers(2, 9))
@@ -302,10 +256,8 @@ def test_the_scale_and_the_side_do_not_matter(
     masked: list[int], held_out: list[int], times: int
 ) -> None:
     def measure(masked: list[int], held_out: list[int]) -> tuple[float, float]:
-        table = [figures(False, n) for n in masked] + [figures(True, n) for n in held_out]
-        effect = measure_effect(REQUESTS, table)
-        assert effect
-        return effect.log_difference, effect.standard_error
+        effect = measure_effect([([*map(log, masked)], [*map(log, held_out)])])
+        return effect.difference, effect.standard_error
 
     difference, error = measure(masked, held_out)
     scaled = measure([n * times for n in masked], [n * times for n in held_out])
@@ -313,151 +265,179 @@ def test_the_scale_and_the_side_do_not_matter(
     assert (-difference, error) == pytest.approx(measure(held_out, masked), abs=1e-5)
 
 
-def test_too_few_or_equal_conversations_have_no_interval() -> None:
-    few = [figures(side, 3 + n) for side in (False, True) for n in range(LEAST - 1)]
-    same = [figures(side, 3) for side in (False, True) for _ in range(LEAST)]
-    for table in (few, same):
-        effect = measure_effect(REQUESTS, table)
-        assert effect
-        assert (False, 0) == (effect.has_interval, effect.direction)
-    assert measure_effect(REQUESTS, [figures(False, 3)]) is None
-
-
-@pytest.mark.parametrize(("events", "is_enough"), [(LEAST - 1, False), (LEAST, True)])
-def test_of_what_is_rare_there_is_no_interval(events: int, is_enough: bool) -> None:
-    table = [figures(n % 2 == 0, 3, rereads=int(n < events)) for n in range(4 * LEAST)]
-    effect = measure_effect(REREADS, table)
-    assert effect
-    assert is_enough == effect.has_interval
-    if is_enough:
-        assert -effect.typical_held_out == effect.low, "nobody has fewer than none"
+@pytest.mark.parametrize(
+    "sides",
+    [
+        pytest.param(([1.0, 2.0] * 20, [1.0, 2.0, 3.0]), id="too few on a side"),
+        pytest.param(([3.0] * 20, [3.0] * 20), id="all the same"),
+        pytest.param(([0.0] * 40, [0.0] * 11 + [1.0] * (LEAST - 1)), id="too few that are long"),
+        pytest.param(([1.0], [2.0]), id="one of each"),
+    ],
+)
+def test_some_conversations_have_no_interval(sides: tuple[list[float], list[float]]) -> None:
+    effect = measure_effect([sides])
+    assert (None, 0) == (effect.margin, effect.direction)
 
 
 # The verdict
 
 
-def group(harm: Harm, count: int, seed: int = 1) -> list[Figures]:
-    rng = random.Random(seed)
-    return [draw(rng, USUAL, harm) for _ in range(count)]
+def test_the_longest_are_a_twentieth_and_all_that_are_as_long() -> None:
+    table = [figures(n >= 30, 250 if n < 12 or n == 50 else 10 + n % 9) for n in range(60)]
+    verdict = judge_figures(table, LeftOut())
+    assert verdict.longest
+    assert (250, 12 / 30, 1 / 30) == (
+        verdict.limit,
+        verdict.longest.masked,
+        pytest.approx(verdict.longest.held_out),
+    )
+    # One kind's longest are not another's.
+    both = judge_figures([*table, *(figures(n % 2 == 0, 3, "x") for n in range(4))], LeftOut())
+    assert both.limit is None
+    assert both.longest
+    assert 14 / 32 == both.longest.masked, "in a kind without a longest all are"
+
+
+def test_figures_are_of_conversations_that_are_alike() -> None:
+    table = [figures(False, 9, "a", rereads=4)] * 3 + [figures(False, 9, "b", rereads=0)]
+    table += [figures(True, 9, "a", rereads=2), *[figures(True, 9, "b", rereads=6)] * 3]
+    verdict = judge_figures(table, LeftOut())
+    assert Figure("re-reads", 3, (3 * 2 + 6) / 4) in verdict.figures
+
+
+def runs(times: float) -> list[Pair]:
+    """Return made-up runs of which the masked ones take so many times the turns."""
+    rng = random.Random(1)
+    turns = [10 + rng.lognormvariate(4, 1.2) for _ in range(400)]
+    raw = [Run(round(each), 0, 0, 0, True) for each in turns]
+    return [Pair("", run, run._replace(turns=round(run.turns * times))) for run in raw]
 
 
 def test_a_harm_is_found_where_it_is_and_not_where_it_is_not() -> None:
-    three = Harm(requests=3.0)
-    kinds = {judge(group(three, 500, seed)).kind for seed in range(20)}
-    none = {judge(group(Harm(), 500, seed)).kind for seed in range(20)}
+    pairs = runs(3.0)
+    kinds = {look(seed, pairs, 10, 0.2, take_masked, 500).kind for seed in range(20)}
+    none = {look(seed, pairs, 10, 0.2, take_raw, 500).kind for seed in range(20)}
     assert ({"harm"}, {"cannot tell"}) == (kinds, none)
-    assert "none seen" == judge(group(Harm(), 2000)).kind
-    harms, _, by_means = cry_wolf(Traffic("half held out", share=0.5), 5)
-    assert (0, True) == (harms, by_means > 0)
+    assert "none seen" == look(1, pairs, 10, 0.2, take_raw, 2000).kind
+    assert not any(map(is_harm, look_daily(1, pairs, 10, 0.5)))
+
+
+@pytest.mark.skipif(not EVIDENCE.exists(), reason="the runs of others are not here")
+def test_the_harmful_window_of_openhands_is_found_and_chance_is_not() -> None:
+    found = read_runs(EVIDENCE / "experiment_instance_costs_openhands.csv")
+    harmful, repeated = find_openhands(found)[0].pairs, find_repeated(found).pairs
+    seeds = range(10)
+    assert {"harm"} == {look(n, harmful, 5, 0.2, take_masked, 500).kind for n in seeds}
+    assert not any(is_harm(look(n, harmful, 5, 0.2, take_raw, 500)) for n in seeds)
+    assert not any(is_harm(look(n, repeated, 5, 0.5, take_masked, 50)) for n in seeds)
 
 
 def test_what_it_takes_is_what_would_be_seen() -> None:
-    for rise in (0.2, 0.5, 1.0):
-        needed = count_needed(4, 1, rise=rise)
-        critical = find_critical(needed * 0.8, needed * 5, 0.05 / 6)
-        seen = exp((critical + 0.8416) * 1.2 / sqrt(needed * 0.8)) - 1
-        assert rise == pytest.approx(seen, rel=0.05)
+    needed = count_needed(4, 1, None)
+    critical = find_critical(needed * 0.8, needed * 5)
+    seen = exp((critical + 0.8416) * 1.2 / sqrt(needed * 0.8)) - 1
+    assert 0.5 == pytest.approx(seen, rel=0.05)
     # Where they can be measured, those at hand say how much conversations vary.
     alike = [figures(n % 5 == 0, 20 + n % 3) for n in range(100)]
-    assert LEAST == judge(alike).needed
+    assert LEAST == judge_figures(alike, LeftOut()).needed
 
 
-def some(name: str, rise: float, error: float, critical: float = 4.0) -> Effect:
-    """Return an effect on a count of three in each conversation, or on a ratio."""
-    measure = {"requests": REQUESTS, "failed requests": FAILURES, "re-reads": REREADS}.get(
-        name, DOLLARS
-    )
-    log_held_out = log1p(3) if measure.is_count else log(30)
-    return Effect(measure, 84, 21, log_held_out + log(rise), log(rise), error, critical)
+def some(requests: Effect, longest: Effect | None = None, **fields: object) -> Verdict:
+    shares = longest or Effect(0.1, 0.0, 0.03, 3.0)
+    cost = Figure("cost in dollars", 15.0, 30.0)
+    rereads = Figure("re-reads", 5.0, 3.25)
+    whole = Verdict(84, 21, requests, shares, 249, (rereads, cost), 220, LeftOut(3, 0, 1, 0))
+    return whole._replace(**fields)
+
+
+def rise(times: float, error: float, critical: float = 4.0) -> Effect:
+    return Effect(log(30 * times), log(times), error, critical)
+
+
+MORE_LONG = Effect(0.08, 0.07, 0.02, 3.0)
 
 
 @pytest.mark.parametrize(
-    ("effects", "kind", "sentence"),
+    ("verdict", "kind", "sentence"),
     [
         pytest.param(
-            [some("requests", 1.18, 0.03)],
+            some(rise(1.18, 0.03)),
             "harm",
             "masked conversations took 18% more requests (5% to 33%)",
             id="more requests",
         ),
         pytest.param(
-            [some("requests", 1.02, 0.03), some("failed requests", 2, 0.1),
-             some("re-reads", 1.5, 0.1), some("dollars", 0.5, 0.01)],
+            some(rise(1.18, 0.03), MORE_LONG),
             "harm",
-            "masked conversations had 4.00 more failed requests (1.36 to 7.93) and repeated 2.00 "
-            "more calls whose results were masked (0.02 to 4.95)",
-            id="two measures",
+            "masked conversations took 18% more requests (5% to 33%) and went on for 249 requests "
+            "or more in 8% of cases, against 1%",
+            id="both",
         ),
         pytest.param(
-            [some("requests", 1.02, 0.05)],
+            some(rise(1.02, 0.03), MORE_LONG, limit=None),
+            "harm",
+            "masked conversations went on for as long as the longest in 8% of cases, against 1%",
+            id="more long ones, of several kinds",
+        ),
+        pytest.param(
+            some(rise(1.02, 0.05)),
             "none seen",
             "none seen in 84 masked and 21 held-out conversations; would have seen requests rise "
             "by 27%",
             id="none seen",
         ),
         pytest.param(
-            [some("requests", 1.02, 0.3)],
+            some(rise(1.02, 0.3)),
             "cannot tell",
             "cannot tell yet: 21 held-out conversations would only show requests rising 4.3-fold; "
             "it takes about 220 to see them rise by half",
             id="too few to see half",
         ),
         pytest.param(
-            [some("requests", 1.02, 0.15)],
-            "cannot tell",
-            "cannot tell yet: 21 held-out conversations would only show requests rising 2.1-fold; "
-            "it takes about 220 to see them rise by half",
-            id="twofold",
-        ),
-        pytest.param(
-            [some("requests", 1.02, 0.3, inf)],
+            some(rise(1.02, 0.3, inf)),
             "cannot tell",
             "cannot tell yet: 21 held-out conversations so far; it takes about 220 to see requests "
             "rise by half",
             id="too few for any",
         ),
     ],
-)  # fmt: skip
-def test_the_verdict_in_a_sentence(effects: list[Effect], kind: Kind, sentence: str) -> None:
-    assert sentence == render_verdict(Verdict(kind, 84, 21, tuple(effects), 220, LeftOut()))
+)
+def test_the_verdict_in_a_sentence(verdict: Verdict, kind: Kind, sentence: str) -> None:
+    assert (kind, sentence) == (verdict.kind, render_verdict(verdict))
 
 
 def test_each_measure_in_words() -> None:
-    effects = [
-        some("requests", 1.18, 0.03),
-        some("failed requests", 1.0, 0.0)._replace(log_masked=0.0),
-        some("failed requests", 1.5, 0.1, inf),
-        some("re-reads", 1.5, 0.2),
-        some("dollars", 0.5, 0.01),
-        some("dollars", 1.0, 0.0, inf),
-    ]
-    verdict = Verdict("harm", 84, 21, tuple(effects), 220, LeftOut(3, 0, 1, 0))
+    verdict = some(rise(1.18, 0.03), MORE_LONG)
     assert [
         ("requests", "35.4", "30.0", "+18% (+5% to +33%), more than chance"),
-        ("failed requests", "0.00", "0.00", "none in either"),
-        ("failed requests", "5.00", "3.00", "too few to tell"),
-        ("re-reads", "5.00", "3.00", "+2.00 (-1.30 to +9.35)"),
-        ("cost in dollars", "$15.00", "$30.00", "-50% (-52% to -48%), more than chance"),
-        ("cost in dollars", "$30.00", "$30.00", "too few to tell"),
-    ] == [tuple(each) for each in describe_effects(verdict)]
+        ("249 requests or more", "8.0%", "1.0%", "+7.0 points (+1.0 to +13.0), more than chance"),
+        ("re-reads", "5.00", "3.25", ""),
+        ("cost in dollars", "$15.00", "$30.00", ""),
+    ] == [*describe_measures(verdict)]
     lines = [*list_harm(verdict)]
     left_out = "not compared: 3 with nothing to mask, 1 that switched sides"
     assert [render_verdict(verdict), NOTE, left_out] == [lines[0], *lines[-2:]]
     assert "requests: 35.4 masked, 30.0 held out: +18% (+5% to +33%), more than chance" == lines[1]
+    assert "re-reads: 5.00 masked, 3.25 held out" == lines[3]
+    few = [*describe_measures(some(rise(1.0, 0.0), Effect(0.0, 0.0, 0.1, inf)))]
+    assert ["too few to tell"] * 2 == [difference for *_, difference in few[:2]]
     assert "" == render_left_out(LeftOut())
 
 
 def test_json_has_no_number_where_nothing_is_known() -> None:
-    few = judge([figures(False, 3), figures(True, 5)])
+    few = judge_figures([figures(False, 3), figures(True, 5)], LeftOut())
     dumped = dump_harm(few)
     assert ("cannot_tell", 1, 1, None) == tuple(
         dumped[name]
         for name in ("verdict", "masked_conversations", "held_out_conversations",
                      "detectable_rise_in_requests")
     )  # fmt: skip
-    measures = dumped["measures"]
-    assert isinstance(measures, dict)
-    assert {"low": None, "high": None, "is_more_than_chance": None} == {
-        name: measures["requests"][name] for name in ("low", "high", "is_more_than_chance")
+    longest, measured = dumped["longest"], dumped["figures"]
+    assert isinstance(longest, dict)
+    assert isinstance(measured, dict)
+    assert {"margin": None, "is_more_than_chance": None, "from_requests": 5} == {
+        name: longest[name] for name in ("margin", "is_more_than_chance", "from_requests")
     }
-    assert ["requests", "refused_requests", "failed_requests", "rereads"] == [*measures]
+    assert ["refused_requests", "failed_requests", "rereads", "cost_in_dollars"] == [*measured]
+    nothing = dump_harm(judge_figures([], LeftOut()))
+    assert (None, None) == (nothing["logarithm_of_requests"], nothing["longest"])

@@ -7,22 +7,24 @@ import pytest
 from masking.prices import Pricing
 from tests.support.pages import fill_tables
 from tests.support.places import EVIDENCE, ROOT
+from tests.tools.benchmarks.pairs import (
+    Experiment,
+    Pair,
+    Run,
+    find_openhands,
+    find_repeated,
+    find_sweagent,
+    read_runs,
+)
 
 pytest.importorskip("scipy", reason="needs the extra lab")
 
 from tests.tools.benchmarks.paired_runs import (
-    Experiment,
-    Pair,
-    Run,
     estimate_ratio,
     estimate_share,
-    find_openhands,
-    find_repeated,
     find_share,
-    find_sweagent,
     make_tables,
     model_run,
-    read_runs,
     send_all,
     show_solved,
     show_work,

@@ -1,311 +1,236 @@
-"""How far the verdict on harm can be trusted, on simulated conversations with and without harm.
+"""How far the verdict on harm can be trusted, on published runs with masking and without.
 
-`python -m tests.tools.benchmarks.harm_verdict` prints three tables. The first says how often it
-finds a difference where there is none, by a user who looks every day, beside what twice the
-standard error of the means would find. The second says how often it finds a harm of a given size,
-by the number of conversations. The third holds what it promises (`would have seen`, `it takes
-about`) against what it then finds. It exits with 1 if it cries wolf more often than it says.
+    python -m tests.tools.benchmarks.harm_verdict SWEAGENT.csv OPENHANDS.csv [--write PAGE]
 
-`--runs` is how many comparisons are simulated for each row. The conversations vary as recorded
-conversations of coding agents do once the first result is masked: the logarithm of their requests
-has a standard deviation of 1.2 (1.0 to 1.6 in those), of which the length at that moment explains a
-tenth (a tenth to four), half of them repeat no call, output and cost grow with the requests, and
-faults of the provider come in bursts.
+`pairs.py` says what is in the files. Each comparison is as a hold-out would be: it draws tasks with
+replacement, and holds some out, by a coin. Of a task held out it takes the run with everything
+sent, of any other the masked one. As in the product, a run counts from where masking began, or
+would have: by its turns beyond the window. The verdict's constants were chosen on SWE-agent's
+runs, so OpenHands' are the test.
+
+Without an effect, all are runs with everything sent, so that whatever is found is chance, at one
+look or at one of those at the end of each day. It exits with 1 if harm is found there more often
+than the verdict says, or in fewer than 95% of comparisons where OpenHands masked beyond 5 turns.
+`--draws` is how many comparisons there are for each figure. The tables are printed, and with
+`--write` put into a page, between their marks.
 """
 
 import argparse
 import random
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from math import ceil, exp, log, sqrt
-from statistics import fmean, stdev
+from collections.abc import Callable, Iterator, Sequence
+from math import exp, log, sqrt
+from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import NamedTuple
 
-from addon.records.harm import (
-    CONFIDENCE,
-    POWER,
-    REQUESTS,
-    Figures,
-    Verdict,
-    count_needed,
-    judge,
-    measure_effect,
+from addon.records.harm import CONFIDENCE, Verdict, judge_figures
+from addon.records.holdout import Figures, LeftOut
+from tests.support.pages import fill_tables
+from tests.tools.benchmarks.pairs import (
+    SWEAGENT_WINDOW,
+    Experiment,
+    Pair,
+    find_openhands,
+    find_repeated,
+    find_sweagent,
+    read_runs,
 )
 
-MEDIAN_REQUESTS, SPREAD, EXPLAINED = 28.0, 1.2, 0.1
-REREADS_PER_REQUEST, FAILURES_PER_REQUEST, REFUSED = 0.045, 0.015, 0.01
+SHARES = (0.2, 0.5)
+"""Which part is held out."""
+
+A_DAY, TASKS = 10, 500
+SIZES = (100, 250, 500, 1000, 2500)
+LEAST_POWER = 0.95
+
+Choose = Callable[[Pair], float]
+"""Returns the turns of a task that is not held out."""
 
 
-class Harm(NamedTuple):
-    """What masking does to a conversation; nothing by default.
-
-    requests, rereads, output: times as many.
-    runaways: this part of the conversations takes five times the requests.
-    refused: this part of the conversations has a request more that is refused.
-    """
-
-    name: str = "none"
-    requests: float = 1.0
-    rereads: float = 1.0
-    output: float = 1.0
-    runaways: float = 0.0
-    refused: float = 0.0
+def take_masked(pair: Pair) -> float:
+    return pair.masked.turns
 
 
-class Traffic(NamedTuple):
-    """Conversations of some kind.
+def take_raw(pair: Pair) -> float:
+    return pair.raw.turns
 
-    share: the part that is held out.
-    spread: the standard deviation of the logarithm of their requests.
-    kinds: models, each of which has conversations five times as long as the one before.
-    repeats: this part of the prompts is sent again, up to ten times.
-    tail: instead of log-normal, requests have a Pareto tail of this exponent.
-    """
+
+def draw(
+    rng: random.Random, pairs: Sequence[Pair], window: int, share: float, choose: Choose
+) -> list[Figures]:
+    """Return a conversation, or none if the run ended before masking began."""
+    pair, is_held_out = rng.choice(pairs), rng.random() < share
+    turns = (take_raw if is_held_out else choose)(pair) - window
+    requests = max(1, round(turns))
+    return [Figures(is_held_out, ("", None, None), requests=requests)] if turns > 0 else []
+
+
+def look(
+    seed: object, pairs: Sequence[Pair], window: int, share: float, choose: Choose, size: int
+) -> Verdict:
+    """Return the verdict on so many tasks."""
+    rng = random.Random(str(seed))
+    table = [one for _ in range(size) for one in draw(rng, pairs, window, share, choose)]
+    return judge_figures(table, LeftOut())
+
+
+def look_daily(seed: object, pairs: Sequence[Pair], window: int, share: float) -> Iterator[Verdict]:
+    """Yield the verdict at the end of each day, of runs with everything sent."""
+    rng = random.Random(str(seed))
+    table: list[Figures] = []
+    for _ in range(TASKS // A_DAY):
+        table += (one for _ in range(A_DAY) for one in draw(rng, pairs, window, share, take_raw))
+        yield judge_figures(table, LeftOut())
+
+
+def is_harm(verdict: Verdict) -> bool:
+    return verdict.kind == "harm"
+
+
+class Row(NamedTuple):
+    """How often something is found, and what that is."""
 
     name: str
-    share: float = 0.2
-    spread: float = SPREAD
-    kinds: int = 1
-    repeats: float = 0.0
-    tail: float = 0.0
+    window: int
+    share: float
+    found: float
+    cells: Sequence[str]
+
+    def show(self) -> str:
+        named = f"| {self.name} | {self.window} | {self.share:.0%} |"
+        return f"{named} {' | '.join(self.cells)} |"
 
 
-USUAL = Traffic("usual")
+def cry_wolf(experiment: Experiment, window: int, share: float, draws: int) -> Row:
+    """Return how often harm is found where there is none, at one look and at any."""
+    name, _, pairs = experiment
+    once = fmean(is_harm(look(n, pairs, window, share, take_raw, TASKS)) for n in range(draws))
+    daily = fmean(any(map(is_harm, look_daily(n, pairs, window, share))) for n in range(draws))
+    return Row(name, window, share, max(once, daily), [f"{once:.1%}", f"{daily:.1%}"])
 
 
-def draw(rng: random.Random, traffic: Traffic, harm: Harm) -> Figures:
-    """Return a conversation."""
-    is_held_out = rng.random() < traffic.share
-    done = Harm() if is_held_out else harm
-    kind = rng.randrange(traffic.kinds)
-    # How long it is when masking begins says a little of how long it will be, as in recorded ones.
-    start = rng.gauss(0, 1)
-    length = MEDIAN_REQUESTS * (
-        rng.paretovariate(traffic.tail)
-        if traffic.tail
-        else exp(traffic.spread * (EXPLAINED**0.5 * start + rng.gauss(0, (1 - EXPLAINED) ** 0.5)))
+def repeat(experiment: Experiment, share: float, draws: int) -> Row:
+    """Return how often harm is found between two runs of the same tasks with everything sent."""
+    pairs, window = experiment.pairs, 5
+    once = fmean(
+        is_harm(look(n, pairs, window, share, take_masked, len(pairs))) for n in range(draws)
     )
-    if rng.random() < traffic.repeats:
-        length *= rng.randint(2, 10)
-    length *= done.requests * (5 if rng.random() < done.runaways else 1) * 5**kind
-    requests = max(1, ceil(length - rng.random()))
-    output = requests * rng.lognormvariate(log(300), 0.6) * done.output
-    # Prompts grow from request to request, to where the agent compacts.
-    tokens = round(15_000 * exp(0.5 * start))
-    prompts = requests * (tokens + 300 * min(requests, 400)) * rng.lognormvariate(0, 0.5)
-    rate = rng.gammavariate(0.45, REREADS_PER_REQUEST / 0.45) * done.rereads
-    faults = rng.gammavariate(0.3, FAILURES_PER_REQUEST / 0.3)
-    return Figures(
-        is_held_out=is_held_out,
-        alike=("", None, str(kind)),
-        tokens_at_start=tokens,
-        requests=requests,
-        refusals=(rng.random() < REFUSED) + (rng.random() < done.refused),
-        failures=draw_poisson(rng, requests * faults),
-        rereads=draw_poisson(rng, requests * rate),
-        output_tokens=max(1, round(output)),
-        dollars=prompts * 1e-6 * 5**kind,
-        input_tokens=prompts,
-    )
+    return Row(f"{experiment.name}, run twice", window, share, once, [f"{once:.1%}", ""])
 
 
-def draw_poisson(rng: random.Random, mean: float) -> int:
-    """Return a Poisson count; of a large mean one from the normal distribution."""
-    if mean > 50:
-        return max(0, round(rng.gauss(mean, mean**0.5)))
-    count, product, least = 0, rng.random(), exp(-mean)
-    while product > least:
-        count, product = count + 1, product * rng.random()
-    return count
-
-
-def halve(figures: Figures) -> Figures:
-    """Return a conversation that is still running."""
-    return replace(
-        figures,
-        requests=ceil(figures.requests / 2),
-        refusals=figures.refusals // 2,
-        failures=figures.failures // 2,
-        rereads=figures.rereads // 2,
-        output_tokens=ceil((figures.output_tokens or 0) / 2),
-        dollars=(figures.dollars or 0.0) / 3,
+def find_effect(experiment: Experiment, window: int, share: float, draws: int) -> Row:
+    """Return how often harm is found where runs were masked, and whether the ranges are true."""
+    name, _, pairs = experiment
+    verdicts = [look(n, pairs, window, share, take_masked, TASKS) for n in range(draws)]
+    requests = [each.requests for each in verdicts if each.requests]
+    longest = [each.longest for each in verdicts if each.longest]
+    sides = [
+        [log(turns - window) for pair in pairs if (turns := take(pair)) > window]
+        for take in (take_masked, take_raw)
+    ]
+    truth = fmean(sides[0]) - fmean(sides[1])
+    hold = fmean(abs(each.difference - truth) <= (each.margin or 0) for each in requests)
+    found = fmean(map(is_harm, verdicts))
+    return Row(
+        name,
+        window,
+        share,
+        found,
+        [
+            f"{exp(truth):.2f}",
+            f"{exp(median(each.difference for each in requests)):.2f}",
+            f"{hold:.0%}",
+            f"{fmean(each.direction > 0 for each in requests):.0%}",
+            f"{100 * median(each.masked for each in longest):.0f}% to "
+            f"{100 * median(max(0.0, each.held_out) for each in longest):.0f}%",
+            f"{fmean(each.direction > 0 for each in longest):.0%}",
+            f"{found:.0%}",
+        ],
     )
 
 
-# How often it cries wolf
+def show_planted(experiment: Experiment, window: int, draws: int) -> Iterator[str]:
+    """Yield how often a rise in requests is found that was planted in runs with everything sent."""
+    yield f"| requests | held out | {' | '.join(f'{size:,}' for size in SIZES)} |"
+    yield f"|---|--:|{'--:|' * len(SIZES)}"
+    for times in (1.2, 1.5, 2.0):
+
+        def choose(pair: Pair, times: float = times) -> float:
+            return window + times * (pair.raw.turns - window)
+
+        for share in SHARES:
+            found = [
+                fmean(
+                    is_harm(look(n, experiment.pairs, window, share, choose, size))
+                    for n in range(draws)
+                )
+                for size in SIZES
+            ]
+            shown = " | ".join(f"{each:.0%}" for each in found)
+            yield f"| {times:g} times | {share:.0%} | {shown} |"
 
 
-A_DAY, DAYS = 10, 100
-
-
-def look_daily(rng: random.Random, traffic: Traffic) -> Iterator[list[Figures]]:
-    """Yield what is there at the end of each day; of the newest day, half is done."""
-    done: list[Figures] = []
-    for _ in range(DAYS):
-        today = [draw(rng, traffic, Harm()) for _ in range(A_DAY)]
-        yield [*done, *map(halve, today)]
-        done += today
-
-
-def differs_by_two_errors(table: list[Figures]) -> bool:
-    """Whether a mean of the masked ones is larger by twice its standard error."""
-    groups = [[one for one in table if one.is_held_out is side] for side in (False, True)]
-    if min(map(len, groups)) < 10:
-        return False
-    reads: tuple[Callable[[Figures], float], ...] = (
-        lambda one: one.requests,
-        lambda one: one.refusals + one.failures,
-        lambda one: one.rereads,
-        lambda one: one.output_tokens or 0,
-        lambda one: one.dollars or 0.0,
-    )
-    for read in reads:
-        masked, held_out = ([read(one) for one in group] for group in groups)
-        error = (stdev(masked) ** 2 / len(masked) + stdev(held_out) ** 2 / len(held_out)) ** 0.5
-        if fmean(masked) - fmean(held_out) > 2 * error:
-            return True
-    return False
-
-
-def cry_wolf(traffic: Traffic, runs: int) -> tuple[float, float, float]:
-    """Return how often harm is found at any look, how often any difference, how often by means."""
-    harms = differences = naive = 0
-    for seed in range(runs):
-        rng = random.Random(f"{traffic.name} {seed}")
-        is_harm = is_any = is_naive = False
-        for table in look_daily(rng, traffic):
-            verdict = judge(table)
-            is_harm |= verdict.kind == "harm"
-            is_any |= any(each.direction for each in verdict.effects)
-            is_naive = is_naive or differs_by_two_errors(table)
-        harms, differences, naive = harms + is_harm, differences + is_any, naive + is_naive
-    return harms / runs, differences / runs, naive / runs
-
-
-NULLS = (
-    USUAL,
-    Traffic("half held out", share=0.5),
-    Traffic("one in twenty held out", share=0.05),
-    Traffic("three models", kinds=3),
-    Traffic("prompts that repeat", repeats=0.2),
-    Traffic("a Pareto tail", tail=0.8),
-)
-
-# How often it sees a harm
-
-HARMS = (
-    Harm("a fifth more requests", requests=1.2),
-    Harm("half as many requests more", requests=1.5),
-    Harm("twice the requests", requests=2.0),
-    Harm("three times the requests", requests=3.0),
-    Harm("one in ten takes five times the requests", runaways=0.1),
-    Harm("twice the re-reads", rereads=2.0),
-    Harm("four times the re-reads", rereads=4.0),
-    Harm("a refused request in one of ten", refused=0.1),
-    Harm("a refused request in one of three", refused=1 / 3),
-    Harm("twice the output", output=2.0),
-)
-SIZES = (50, 100, 250, 500, 1000, 2500)
-
-
-def find_harm(harm: Harm, runs: int) -> tuple[list[float], float]:
-    """Return how often it is found, by size, and how often all intervals hold at all looks.
-
-    Of counts, nobody knows the truth, so only the ratios are looked at.
-    """
-    found, hold = [0] * len(SIZES), 0
-    is_known = not (harm.runaways or harm.refused)
-    truth = {
-        "requests": log(harm.requests),
-        "output tokens": log(harm.requests * harm.output),
-    }
-    for seed in range(runs):
-        rng = random.Random(f"{harm.name} {seed}")
-        table: list[Figures] = []
-        is_held = True
-        for at, size in enumerate(SIZES):
-            table += [draw(rng, USUAL, harm) for _ in range(size - len(table))]
-            verdict = judge(table)
-            found[at] += verdict.kind == "harm"
-            is_held &= all(
-                abs(each.log_difference - truth[each.measure.name])
-                <= each.critical * each.standard_error
-                for each in verdict.effects
-                if each.measure.name in truth
-            )
-        hold += is_held
-    return [count / runs for count in found], hold / runs if is_known else float("nan")
-
-
-# Whether it keeps its promises
-
-
-def see_detectable(size: int, runs: int) -> tuple[float, float]:
-    """Return the rise that so many conversations would show, and how often they do."""
-    rises = []
-    for seed in range(50):
-        rng = random.Random(f"promise {seed}")
-        if requests := look_once(rng, size, 1.0).requests:
-            rises.append(requests.detectable)
-    rise = fmean(rises)
-    return rise, see(size, 1 + rise, runs)
-
-
-def see(size: int, times: float, runs: int) -> float:
-    """Return how often so many times the requests are found in so many conversations."""
-    found = 0
-    for seed in range(runs):
-        rng = random.Random(f"see {seed}")
-        table = [draw(rng, USUAL, Harm(requests=times)) for _ in range(size)]
-        effect = measure_effect(REQUESTS, table)
-        found += effect is not None and effect.direction > 0
-    return found / runs
-
-
-def look_once(rng: random.Random, size: int, times: float) -> Verdict:
-    """Return the verdict on so many conversations with so many times the requests."""
-    return judge([draw(rng, USUAL, Harm(requests=times)) for _ in range(size)])
+def measure_spread(experiments: Sequence[Experiment], window: int) -> Iterator[float]:
+    """Yield the standard deviation of the logarithm of the requests, everything sent."""
+    for each in experiments:
+        counts = [pair.raw.turns - window for pair in each.pairs]
+        yield stdev(log(count) for count in counts if count > 0)
 
 
 def main() -> int:
-    """Print the tables."""
+    """Print the tables, and put them into a page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=200, metavar="N")
-    runs: int = parser.parse_args().runs
+    parser.add_argument("sweagent", type=Path)
+    parser.add_argument("openhands", type=Path)
+    parser.add_argument("--draws", type=int, default=300, metavar="N")
+    parser.add_argument("--write", type=Path, metavar="PAGE")
+    given = parser.parse_args()
+    draws: int = given.draws
+    theirs, others = find_sweagent(read_runs(given.sweagent)), read_runs(given.openhands)
+    harmful, harmless = find_openhands(others)
 
-    print(f"No harm, looked at on each of {DAYS} days with {A_DAY} conversations, {runs} times:")
-    print("| conversations | harm found | any difference found | by twice the error of the means |")
-    print("|---|--:|--:|--:|")
-    worst = 0.0
-    for traffic in NULLS:
-        harm, difference, naive = cry_wolf(traffic, runs)
-        worst = max(worst, difference)
-        print(f"| {traffic.name} | {harm:.1%} | {difference:.1%} | {naive:.0%} |", flush=True)
-
-    sizes = " | ".join(f"{size:,}" for size in SIZES)
-    print(f"\nHarm, with one conversation in five held out, {runs} times, found in so many:")
-    print(f"| harm | {sizes} | intervals hold |")
-    print(f"|---|{'--:|' * (len(SIZES) + 1)}")
-    for planted in HARMS:
-        found, hold = find_harm(planted, runs)
-        shown = " | ".join(f"{share:.0%}" for share in found)
-        holds = f"{hold:.0%}" if hold == hold else ""
-        print(f"| {planted.name} | {shown} | {holds} |", flush=True)
-
-    print(f"\nWhat it says it sees in {POWER:.0%} of comparisons, and in how many it does:")
-    print("| conversations | rise in requests | seen |")
-    print("|--:|--:|--:|")
-    for size in (250, 500, 1000):
-        rise, seen = see_detectable(size, runs)
-        print(f"| {size:,} | {rise:.0%} | {seen:.0%} |", flush=True)
-    needed = count_needed(0, 0)
-    seen = see(needed * 5, 1.5, runs)
-    print(f"| {needed * 5:,} ({needed:,} held out, as it says are needed) | 50% | {seen:.0%} |")
-
-    # What so many runs find differs from the truth by chance: three standard errors are allowed.
+    chance = [
+        cry_wolf(each, window, share, draws)
+        for each, window in [*((each, SWEAGENT_WINDOW) for each in theirs), (harmful, 5)]
+        for share in SHARES
+    ]
+    chance += (repeat(find_repeated(others), share, draws) for share in SHARES)
+    effects = [
+        find_effect(each, window, share, draws)
+        for each, window in (
+            *((each, SWEAGENT_WINDOW) for each in theirs),
+            *((harmful, 5), (harmless, 36)),
+        )
+        for share in SHARES
+    ]
+    tables = {
+        "chance": [
+            "| runs | window | held out | harm found, one look | at any look |",
+            "|---|--:|--:|--:|--:|",
+            *(row.show() for row in chance),
+        ],
+        "effects": [
+            "| runs | window | held out | requests, times | says | range holds | rise found "
+            "| longest | found | harm |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+            *(row.show() for row in effects),
+        ],
+        "planted": [*show_planted(harmful, 5, draws)],
+    }
+    for name, lines in tables.items():
+        print(f"\n{name}", *lines, sep="\n")
+    spread = measure_spread(theirs, SWEAGENT_WINDOW)
+    print("\nspread of the logarithm of requests:", *(f"{each:.2f}" for each in spread))
+    if given.write is not None:
+        page: Path = given.write
+        text = fill_tables(page.read_text(encoding="utf-8"), "verdict", tables)
+        page.write_text(text, encoding="utf-8")
+    # What so many draws find differs from the truth by chance: three standard errors are allowed.
     error = 1 - CONFIDENCE
-    return int(worst > error + 3 * sqrt(error * (1 - error) / runs))
+    is_true = max(row.found for row in chance) <= error + 3 * sqrt(error * (1 - error) / draws)
+    power = min(row.found for row in effects if row.name == harmful.name and row.window == 5)
+    return int(not is_true or power < LEAST_POWER)
 
 
 if __name__ == "__main__":

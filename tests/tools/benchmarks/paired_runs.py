@@ -2,12 +2,8 @@
 
     python -m tests.tools.benchmarks.paired_runs SWEAGENT.csv OPENHANDS.csv [--write PAGE]
 
-The files are `experiment_instance_costs_sweagent.csv` and `..._openhands.csv` of the experiments
-behind "The Complexity Trap" (arXiv 2508.21433). A row is one task of SWE-bench Verified, run once:
-what it cost at the vendor's prices, how many turns it took, the means of its prompts and of its
-answers in tokens, and whether it was solved. Two runs of one task, one with everything sent and one
-masked, are a pair; a task that only one of them ran is left out. The tables are printed, and with
-`--write` put into a page, between their marks.
+`pairs.py` says what is in the files. The tables are printed, and with `--write` put into a page,
+between their marks.
 
 A pair that only one side solves is won or lost by masking: McNemar's exact test says how likely so
 uneven a split is by chance. The other intervals hold 95%: Wilson's of a share of solved tasks, and
@@ -16,13 +12,11 @@ are not five independent pairs. It needs the extra `lab`.
 """
 
 import argparse
-import csv
-import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import fsum
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from scipy.stats import binomtest, bootstrap
 
@@ -38,115 +32,22 @@ from tests.support.schedules import (
     masks_of_edges,
 )
 from tests.tools.benchmarks.assumed import TRUE_PRICES
+from tests.tools.benchmarks.pairs import (
+    SWEAGENT_WINDOW,
+    Experiment,
+    Pair,
+    Run,
+    find_openhands,
+    find_repeated,
+    find_sweagent,
+    read_runs,
+)
 
 CAP = 249
 """A run of so many turns was ended by the limit of its scaffold, which is 250 in both."""
 
-SWEAGENT_WINDOW = 10
-
 DRAWS = 9_999
 """How often the bootstrap draws tasks."""
-
-# The pairs
-
-
-class Run(NamedTuple):
-    """A task, run once.
-
-    prompt, written: the means of its prompts and of its answers, in tokens.
-    """
-
-    turns: int
-    cost: float
-    prompt: float
-    written: float
-    solved: bool
-
-
-Runs = Mapping[str, Run]
-"""The runs of an experiment, by task."""
-
-
-class Pair(NamedTuple):
-    """One task with everything sent, and masked."""
-
-    task: str
-    raw: Run
-    masked: Run
-
-
-class Experiment(NamedTuple):
-    """Pairs of one model in one scaffold.
-
-    window: in tool turns; `all` if nothing was masked.
-    """
-
-    name: str
-    window: int | Literal["all"]
-    pairs: Sequence[Pair]
-
-
-def read_runs(path: Path) -> dict[str, dict[str, Run]]:
-    """Return the runs of a file by experiment and task. Raises ValueError for two of one task."""
-    found: dict[str, dict[str, Run]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
-            runs, task = found.setdefault(row["experiment"], {}), row["instance_id"]
-            if task in runs:
-                raise ValueError(f"{path}:{number}: {task} is there twice")
-            runs[task] = Run(
-                int(row["turn_count"]),
-                float(row["cost"]),
-                float(row["mean_prompt_tokens"]),
-                float(row["mean_completion_tokens"]),
-                row["outcome"] == "1",
-            )
-    return found
-
-
-def pair_up(raw: Runs, masked: Runs) -> list[Pair]:
-    """Return the tasks that both ran."""
-    return [Pair(task, raw[task], masked[task]) for task in sorted(raw.keys() & masked.keys())]
-
-
-def find_sweagent(found: Mapping[str, Runs]) -> list[Experiment]:
-    """Return the experiments of SWE-agent, whose window counts tool turns."""
-    experiments = []
-    for name, raw in found.items():
-        masked = found.get(name.replace("baseline_raw", "baseline_N_1_M_10"))
-        if "baseline_raw" in name and masked is not None:
-            model = re.sub(r"^local-|(-agent|-baseline).*", "", name).replace("_", " ")
-            name = f"SWE-agent, {model}"
-            experiments.append(Experiment(name, SWEAGENT_WINDOW, pair_up(raw, masked)))
-    return experiments
-
-
-def find_openhands(found: Mapping[str, Runs], tasks: str = "") -> list[Experiment]:
-    """Return the experiments of OpenHands, whose window counts actions and observations.
-
-    tasks: what the names of those that ran fewer tasks say of that (`-verified_50`).
-    """
-    raw = _find_raw(found, tasks)
-    experiments = []
-    for name, masked in found.items():
-        match = re.search(rf"observation_masking(?:-M_(\d+))?{tasks}-observation_masking", name)
-        if match is not None:
-            events = int(match[1] or 10)
-            pairs = pair_up(raw, masked)
-            experiments.append((events // 2, pairs))
-    name = "OpenHands, gemini 2.5 flash"
-    return [Experiment(name, *each) for each in sorted(experiments)]
-
-
-def find_repeated(found: Mapping[str, Runs]) -> Experiment:
-    """Return the tasks that OpenHands ran twice with everything sent."""
-    pairs = pair_up(_find_raw(found), _find_raw(found, "-verified_50"))
-    return Experiment("OpenHands, gemini 2.5 flash", "all", pairs)
-
-
-def _find_raw(found: Mapping[str, Runs], tasks: str = "") -> Runs:
-    return next(runs for name, runs in found.items() if f"raw_agent{tasks}-run" in name)
-
 
 # What they say
 
@@ -254,14 +155,15 @@ HEAD = 1_500
 """Tokens before the first turn: the shortest runs of SWE-agent have means a little above that."""
 
 
-def model_run(run: Run, window: int | None = None) -> Conversation:
+def model_run(run: Run, window: int | None = None, first: float = HEAD) -> Conversation:
     """Return a run as the boundary sees it, unmasked; one without turns has no requests.
 
     window: the results that its prompts still had, in tool turns; None if they had all.
+    first: the tokens of its first prompt.
     """
     places = range(run.turns)
     shown = fsum(place if window is None else min(place, window) for place in places)
-    head = min(HEAD, run.prompt)
+    head = min(first, run.prompt)
     growth = (run.prompt - head) * run.turns  # over all requests
     turns = fsum(places)
     written = min(run.written, growth / turns) if turns else 0.0
@@ -326,12 +228,18 @@ def show_prices(pairs: Sequence[Pair], window: int) -> Iterator[str]:
 
 def show_shares(experiments: Sequence[Experiment], window: int) -> Iterator[str]:
     """Yield which share of the input is read from the cache, token by token."""
-    yield "| runs | all sent | masked at every turn |"
-    yield "|---|--:|--:|"
+    heads = HEAD, 0.0
+    cells = (f"{side}, {head:,.0f}" for head in heads for side in ("all sent", "masked"))
+    yield f"| runs | {' | '.join(cells)} |"
+    yield "|---|--:|--:|--:|--:|"
     for name, _, pairs in experiments:
-        raw = [send_all(model_run(pair.raw)) for pair in pairs]
-        masked = [slide(model_run(pair.masked, window), window) for pair in pairs]
-        yield f"| {name} | {find_share(raw):.2f} | {find_share(masked):.2f} |"
+        shares = []
+        for head in heads:
+            raw = (model_run(pair.raw, first=head) for pair in pairs)
+            masked = (model_run(pair.masked, window, head) for pair in pairs)
+            shares.append(find_share([send_all(run) for run in raw]))
+            shares.append(find_share([slide(run, window) for run in masked]))
+        yield f"| {name} | {' | '.join(f'{share:.2f}' for share in shares)} |"
 
 
 def find_share(billed: Sequence[Billed]) -> float:
