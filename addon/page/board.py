@@ -122,6 +122,10 @@ def _list_parts(parts: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(parts.get(part, 0) for part in PARTS)
 
 
+LATEST = 20
+"""In so many of its latest requests, repeated calls are a sign of what a conversation lacks now."""
+
+
 @dataclass(slots=True)
 class Conversation:
     """A conversation: its sums, and its latest requests.
@@ -135,6 +139,7 @@ class Conversation:
     unfit: the tokens that its model takes, if its last request was masked, and would else not fit.
     changed: the version of the board at its last change.
     forgotten: how many of its oldest requests are not kept any more.
+    rereads: how many calls each of its latest masked requests repeats whose results were masked.
     """
 
     key: str
@@ -148,6 +153,7 @@ class Conversation:
     forgotten: int = 0
     tally: Tally = field(default_factory=Tally)
     requests: deque[ShownRequest] = field(default_factory=deque)
+    rereads: deque[int] = field(default_factory=lambda: deque(maxlen=LATEST))
 
 
 class View(NamedTuple):
@@ -191,6 +197,8 @@ class Board:
             conversation.changed = self.version
             conversation.tally.add(record)
             conversation.requests.append(show(record))
+            if record.masking == "on":
+                conversation.rereads.append(record.rereads or 0)
             self._count += 1
             self._forget()
 

@@ -58,6 +58,7 @@ def _as_sentence(text: str) -> str:
 
 def describe_row(conversation: Conversation) -> Described:
     """Return a conversation in short."""
+    sums = describe_sums(conversation.tally)
     return {
         "key": conversation.key,
         "number": conversation.number,
@@ -69,8 +70,24 @@ def describe_row(conversation: Conversation) -> Described:
         "changed": conversation.changed,
         "time": conversation.requests[-1].time if conversation.requests else None,
         "saved": _accumulate(conversation)[-_SPARK:],
-        **describe_sums(conversation.tally),
+        **sums,
+        "notes": [*_list_signs(conversation), *sums["notes"]],
     }
+
+
+_UNUSUAL = 5
+"""Agents repeat calls now and then without masking, too: about one in a hundred is of a result that
+would have been masked (docs/measured/savings.md). So in 20 requests so many are hardly chance."""
+
+
+def _list_signs(conversation: Conversation) -> Iterator[str]:
+    """Yield what hints that the window is too small for a conversation; nothing depends on it."""
+    asked = sum(conversation.rereads)
+    if asked >= _UNUSUAL:
+        yield (
+            f"in its last {len(conversation.rereads)} requests, it asked {asked} times for what "
+            "was masked: a larger window (schema1.window_turns) may be cheaper"
+        )
 
 
 def describe_sums(tally: Tally) -> Described:

@@ -176,6 +176,27 @@ def test_a_row_says_whether_its_last_request_would_fit_unmasked(
     assert unfit == describe_row(board.look().conversations[0])["unfit"]
 
 
+@pytest.mark.parametrize(
+    ("requests", "asked"),
+    [
+        pytest.param([3] * 2 + [0] * 3, 6, id="often"),
+        pytest.param([4] + [0] * 19, 0, id="now and then"),
+        pytest.param([9] + [0] * 20, 0, id="long ago"),
+    ],
+)
+def test_an_agent_that_keeps_asking_for_what_was_masked_is_said_so(
+    requests: list[int], asked: int
+) -> None:
+    observed = {**A, "masking": "observed", "rereads": 9}
+    board = filled(*({**A, "masking": "on", "rereads": each} for each in requests), observed)
+    notes = describe_row(board.look().conversations[0])["notes"]
+    sign = (
+        f"in its last {len(requests)} requests, it asked {asked} times for what was masked: a "
+        "larger window (schema1.window_turns) may be cheaper"
+    )
+    assert [sign] * (asked > 0) == [note for note in notes if "larger window" in note]
+
+
 OUT = {"masking": "observed", "group": "holdout"}
 
 
