@@ -49,15 +49,15 @@ def describe_measures(verdict: Verdict) -> Iterator[tuple[str, str, str, str]]:
     """Yield each measure in words: its name, masked, held out, and how they differ."""
     if (requests := verdict.requests) is not None:
         shown = [f"{100 * expm1(each):+,.0f}%" for each in _range(requests)]
-        both = (f"{exp(each):,.1f}" for each in (requests.masked, requests.held_out))
-        yield "requests", *both, _render_range(requests, shown)
+        masked, held_out = (f"{exp(each):,.1f}" for each in (requests.masked, requests.held_out))
+        yield "requests", masked, held_out, _render_range(requests, shown)
     if (longest := verdict.longest) is not None:
         shown = [f"{100 * each:+.1f}" for each in _range(longest)]
-        both = (f"{max(0, each):.1%}" for each in (longest.masked, longest.held_out))
-        yield _name_longest(verdict), *both, _render_range(longest, shown, " points")
-    for name, masked, held_out in verdict.figures:
-        render = render_dollars if name == "cost in dollars" else "{:,.2f}".format
-        yield name, render(masked), render(held_out), ""
+        masked, held_out = (f"{max(0, each):.1%}" for each in (longest.masked, longest.held_out))
+        yield _name_longest(verdict), masked, held_out, _render_range(longest, shown, " points")
+    for figure in verdict.figures:
+        render = render_dollars if figure.name == "cost in dollars" else "{:,.2f}".format
+        yield figure.name, render(figure.masked), render(figure.held_out), ""
 
 
 def _render_range(effect: Effect, shown: list[str], unit: str = "") -> str:

@@ -102,7 +102,7 @@ def show_solved(experiments: Sequence[Experiment]) -> Iterator[str]:
     yield "| runs | window | pairs | solved, all sent | solved, masked | won, lost | p | points |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
     for name, window, pairs in experiments:
-        raw, masked = (sum(pair[side].solved for pair in pairs) for side in (1, 2))
+        raw, masked = (sum(run.solved for run in side) for side in _split(pairs))
         won, lost, p = won_and_lost(pairs)
         points = estimate_ratio([(t, m.solved - r.solved, 1) for t, r, m in pairs])
         yield (
@@ -119,8 +119,8 @@ def show_work(experiments: Sequence[Experiment]) -> Iterator[str]:
     )
     yield "|---|--:|--:|--:|--:|--:|--:|"
     for name, window, pairs in experiments:
-        caps = [sum(pair[side].turns >= CAP for pair in pairs) for side in (1, 2)]
-        ends = [sum(pair[side].turns <= 1 for pair in pairs) for side in (1, 2)]
+        caps = [sum(run.turns >= CAP for run in side) for side in _split(pairs)]
+        ends = [sum(run.turns <= 1 for run in side) for side in _split(pairs)]
         solved = [pair for pair in pairs if pair.raw.solved and pair.masked.solved]
         ratios = (
             estimate_ratio([(task, masked.turns, raw.turns) for task, raw, masked in pairs]),
@@ -130,6 +130,11 @@ def show_work(experiments: Sequence[Experiment]) -> Iterator[str]:
         turns, costs, both = map(_as_ratio, ratios)
         counts = f"{caps[0]} to {caps[1]} | {ends[0]} to {ends[1]}"
         yield f"| {name} | {window} | {turns} | {counts} | {costs} | {both} |"
+
+
+def _split(pairs: Sequence[Pair]) -> tuple[list[Run], list[Run]]:
+    """Return the runs with everything sent, and those masked."""
+    return [pair.raw for pair in pairs], [pair.masked for pair in pairs]
 
 
 def _as_share(share: Estimate) -> str:
