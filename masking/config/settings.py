@@ -209,7 +209,8 @@ class Schema1Table:
     keep_rereads: StrictBool = Field(
         default=False,
         description="If the agent repeats a call (same tool, same arguments) after its result has "
-        "left the window, keep the new result. The earlier one stays masked.",
+        "left the window, keep the new result. The earlier one stays masked. It costs a few points "
+        "of the bill, and spares few calls.",
     )
     placeholder_template: str = Field(
         default=_PLACEHOLDER,
