@@ -11,11 +11,12 @@ import pytest
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, replay
 from masking.accounting import Entry, Ledger, Piece, Sent, read_pieces, read_prompt
 from masking.prices import PriceSettings, Pricing
-from masking.rewrite import Strategies, read_request, rewrite_request
+from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import price_boundary
 from masking.wire import Usage
 from tests.support.builders import policy
+from tests.support.priced import rewrite_request
 from tests.support.sessions import grow, work
 
 COUNTER = TokenCounter()

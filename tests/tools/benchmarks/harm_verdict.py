@@ -6,7 +6,7 @@
 replacement, and holds some out, by a coin. Of a task held out it takes the run with everything
 sent, of any other the masked one. As in the product, a run counts from where masking began, or
 would have: by its turns beyond the window. The verdict's constants were chosen on SWE-agent's
-runs, so OpenHands' are the test.
+runs, but for the part that counts as the longest, for which OpenHands' were in sight.
 
 Without an effect, all are runs with everything sent, so that whatever is found is chance, at one
 look or at one of those at the end of each day. It exits with 1 if harm is found there more often
