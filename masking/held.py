@@ -14,7 +14,6 @@ from cachetools import LRUCache
 
 from masking.arrival import NOTHING_ASKED, Arrived, find_asked, measure_left_out, with_calls
 from masking.conversation import Conversation, Request, index_request
-from masking.errors import WireError
 from masking.memory import find_opening
 from masking.model import Call, Element
 from masking.window import CallKey
@@ -109,6 +108,8 @@ class HeldHistories:
         """Read a request whose provider holds the history; None if that is not known, or not so.
 
         place: tells its host and its account apart, at most 64 bytes.
+
+        Raises WireError as `index_request` does.
         """
         wire = request.wire
         if wire.find_held is None or wire.find_obstacle is None:
@@ -124,10 +125,7 @@ class HeldHistories:
             if history.name is not None:  # it never comes whole
                 named = blake2b(history.name.encode(), key=place, digest_size=16)
                 continued = continued._replace(opening=named.digest())
-        try:
-            client = with_calls(index_request(request, is_held=True), continued.calls)
-        except WireError:
-            return None
+        client = with_calls(index_request(request, is_held=True), continued.calls)
         return HeldRequest(client, history, continued.extend(client), obstacle)
 
     def find(self, place: bytes, history: HeldHistory) -> Continued | None:

@@ -1,0 +1,86 @@
+"""A request as a step of its conversation: remembered, not remembered, or without its history."""
+
+import json
+from typing import Any
+
+from masking.arrival import ArrivalPolicy
+from masking.held import HeldHistories
+from masking.memory import BoundaryMemory, Memories
+from masking.request_cache import decode_request
+from masking.rewrite import Step, Strategies, meet, read_request
+from masking.window import MaskPolicy
+from masking.wire.chat import CHAT
+from masking.wire.format import WireFormat
+from masking.wire.messages import MESSAGES
+
+MASKS = Strategies(schema1=MaskPolicy(True, 1), arrival=ArrivalPolicy(enabled=True))
+
+
+def write_body(turns: int, **fields: object) -> bytes:
+    """Return a request of Chat Completions with so many tool turns."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Mend it."}]
+    for number in range(turns):
+        call = {"id": f"c{number}", "function": {"name": "ls", "arguments": "{}"}}
+        messages += [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": "a line\n" * 90},
+        ]
+    return json.dumps({"model": "gpt-4o", "messages": messages, **fields}).encode()
+
+
+def take_step(turns: int, memories: Memories | None, *, observed: bool = False) -> Step:
+    conversation = read_request(write_body(turns))
+    return meet(conversation, MASKS, memories=memories, observed=observed, lifetime=300.0)
+
+
+def test_without_a_memory_nothing_is_remembered_and_nothing_to_forget() -> None:
+    step = take_step(4, None)
+    rewrite = step.rewrite()
+    step.remember(rewrite)
+    step.forget_masked()
+    step.forget_cleared()
+    step.forget_shortened()
+    assert {0, 1, 2} == rewrite.masked
+    assert (None, None) == (step.context, step.await_answer(b"place"))
+
+
+def test_what_is_only_observed_is_remembered_where_there_is_a_memory_for_it() -> None:
+    sent, observed = BoundaryMemory(), BoundaryMemory()
+    for memories, expected in ((Memories(sent), "first met"), (Memories(sent, observed), "warm")):
+        step = take_step(4, memories, observed=True)
+        step.remember(step.rewrite())
+        step = take_step(5, memories, observed=True)
+        assert step.context is not None
+        assert expected == step.context.state
+    step = take_step(5, Memories(sent))
+    assert step.context is not None
+    assert "first met" == step.context.state
+
+
+def test_what_was_masked_is_forgotten_once_that_was_refused() -> None:
+    memories = Memories(BoundaryMemory())
+    step = take_step(4, memories)
+    step.remember(step.rewrite())
+    step.forget_cleared()
+    assert step.context is not None
+    assert ("first met", "warm") == (step.context.state, _state(take_step(5, memories)))
+    step.forget_masked()
+    step.forget_shortened()
+    assert "first met" == _state(take_step(5, memories))
+
+
+def _state(step: Step) -> str | None:
+    return step.context and step.context.state
+
+
+def test_a_history_that_nobody_names_begins_with_the_request() -> None:
+    histories = HeldHistories()
+
+    def is_held(wire: WireFormat, **fields: object) -> bool:
+        request = decode_request(write_body(0, **fields), wire, "")
+        held = histories.read(b"place", request)
+        assert held is None or held.continued.opening is not None
+        return held is not None
+
+    found = [is_held(CHAT), is_held(MESSAGES), is_held(MESSAGES, thread={})]
+    assert [False, False, True] == found
