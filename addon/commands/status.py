@@ -172,7 +172,8 @@ def _print_page(groups: Groups, query: Query) -> None:
     when = f"{query.since:%a %d %b %Y %H:%M} ({_name_zone(query.since)})"
     print_text(console, f"{kind} since {when}{filtered}\nfrom {query.source}\n")
     if groups.total.count:
-        console.print(render_overview(groups.total, groups.holdout), soft_wrap=True)
+        width = console.width if console.is_terminal else None
+        console.print(render_overview(groups.total, groups.holdout, width), soft_wrap=True)
         console.print()
         marks = ASCII_MARKS if console.options.ascii_only else MARKS
         console.print(render_groups(groups, console.width, marks))

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from addon.commands.terminal import fold
 from addon.counts import pluralize
 from addon.records.harm import judge
 from addon.records.harm_words import dump_harm, list_harm
@@ -118,17 +119,22 @@ def count_groups(records: Iterable[RequestRecord], by: str, *, replayed: bool = 
 Rows = Iterator[str]
 
 
-def render_overview(tally: Tally, holdout: Holdout) -> Text:
+def render_overview(tally: Tally, holdout: Holdout, width: int | None) -> Text:
     """Return the sums of all requests: a row for each thing to know, unless it is nothing.
 
-    The terminal breaks the lines, so that a command in them can be copied.
+    Lines are broken at words for a terminal of that `width`, but for commands, which are copied.
     """
     verdict = judge(holdout, datetime.now(UTC))
     rows = {label: [*describe(tally)] for label, describe in _ROWS.items()}
     rows["Harm"] = [*list_harm(verdict)] if verdict else []
-    width = max((len(label) for label, lines in rows.items() if lines), default=0)
+    indent = max((len(label) for label, lines in rows.items() if lines), default=0) + 2
+    if width is not None:
+        rows = {
+            label: [part for line in lines for part in fold(line, max(20, width - indent))]
+            for label, lines in rows.items()
+        }
     lines = [
-        Text.assemble((f"{'' if number else label:{width}}", "bold"), "  ", line)
+        Text.assemble((f"{'' if number else label:{indent}}", "bold"), line)
         for label, lines in rows.items()
         for number, line in enumerate(lines)
     ]

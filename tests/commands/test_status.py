@@ -70,6 +70,11 @@ def test_a_command_is_never_broken_on_a_narrow_screen(
     shown = "\n".join(status(capsys))
     commands = [f"obsmask prices {host}" for host in hosts]
     assert [] == [command for command in commands if command not in shown]
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    prose = [
+        line for line in plain.splitlines() if "obsmask" not in line and str(records) not in line
+    ]
+    assert [] == [line for line in prose if len(line) > 80]
 
 
 _TO_ASCII = str.maketrans("\N{FULL BLOCK}\N{LIGHT SHADE}\N{BOX DRAWINGS LIGHT HORIZONTAL}", "#-=")
