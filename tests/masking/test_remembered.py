@@ -9,17 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
-from masking.memory import BoundaryMemory, estimate_lifetime
+from masking.memory import BoundaryMemory
 from masking.rewrite import Rewrite, Strategies, read_request
-from masking.wire.format import Marks
 from tests.support.builders import IMAGE, conversations, examples, parts, policies, turn
 from tests.support.images import png
 from tests.support.marks import thorough
 from tests.support.priced import PricedPolicy, at_prices, rewrite_request
 
 LIFETIME = 300.0
-SUMMARIZE = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n"
-"""As claude-code asks for a summary."""
 TENTH = PricedPolicy(
     True,
     3,
@@ -205,28 +202,6 @@ def test_after_a_long_pause_the_boundary_moves_to_the_edge_of_the_window(
     after = session.send(TALK[:43], now=pause)
     assert moves == (after.masked > before)
     assert moves == (after.masked == frozenset(range(21 - 3)))
-
-
-@pytest.mark.parametrize(
-    ("asked", "max_loss", "whole"),
-    [
-        pytest.param(SUMMARIZE, 1.0, True, id="as ever"),
-        pytest.param(SUMMARIZE, 0.0, False, id="too dear"),
-        pytest.param("The user is away. Write down where we are.", 1.0, False, id="in other words"),
-    ],
-)
-def test_a_summary_that_an_idle_agent_asks_for(asked: str, max_loss: float, whole: bool) -> None:
-    # claude-code does so after 54 minutes, on a cache of one hour, with its tools in the request.
-    session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
-    for count in range(1, 42, 2):
-        before = session.send(TALK[:count]).masked
-    assert len(before) > 3
-    session.policy = dataclasses.replace(TENTH, max_loss=max_loss)
-    request = [*TALK[:43], {"role": "user", "content": asked}]
-    lifetime = estimate_lifetime(Marks(lifetimes=("1h",)), LIFETIME)
-    tools = [{"type": "function", "function": {"name": "shell"}}]
-    after = session.send(request, now=54 * 60.0, lifetime=lifetime, tools=tools).masked
-    assert after == (frozenset() if whole else before)
 
 
 def test_a_pause_moves_nothing_that_the_promise_forbids() -> None:
