@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from addon.proxy.server import HOST
@@ -24,11 +25,13 @@ class Target(NamedTuple):
     """Where requests are sent: a port of loopback, and a side's processes behind it.
 
     takes_urls: whether it is a forward proxy, which is told the whole URL.
+    bases: what precedes the path of a request, by its wire format.
     """
 
     port: int
     pids: tuple[int, ...] = ()
     takes_urls: bool = False
+    bases: Mapping[str, str] = MappingProxyType({})
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 An HTTP server of the standard library on PORT of loopback, in the library's own environment. It
 gives the messages of each request to the library, and sends the request on to the port PROVIDER.
-`nothing` calls no library: what the server itself costs. An error of the library is an answer with
-the status 500.
+NAME is one of `CHANGES`; `nothing` calls no library: what the server itself costs. An error of the
+library is an answer with the status 500.
 """
 
 import http.client
@@ -17,18 +17,47 @@ from typing import Any
 Change = Callable[[dict[str, Any]], bytes]
 
 
-def load(name: str) -> Change | None:
-    """Return what changes a request; None if nothing does."""
-    if name == "nothing":
-        return None
-    module = import_module("headroom")
-    compress = {"compress": module.compress, "densify": module.densify}[name]
+def load_headroom(function: str) -> Change:
+    """Return what changes the messages by a function of headroom's."""
+    compress = getattr(import_module("headroom"), function)
 
     def change(request: dict[str, Any]) -> bytes:
         messages = compress(request["messages"], model=request["model"]).messages
         return json.dumps({**request, "messages": messages}).encode()
 
     return change
+
+
+def load_langchain(**settings: int) -> Change:
+    """Return what clears results in Chat Completions as LangChain's middleware does in an agent.
+
+    The middleware sees all messages but the system's.
+    """
+    core = import_module("langchain_core.messages")
+    count = import_module("langchain_core.messages.utils").count_tokens_approximately
+    edit = import_module("langchain.agents.middleware").ClearToolUsesEdit(**settings)
+
+    def change(request: dict[str, Any]) -> bytes:
+        spelled = [each for each in request["messages"] if each["role"] in _SEEN]
+        messages = core.convert_to_messages(spelled)
+        edited = [*messages]
+        edit.apply(edited, count_tokens=count)
+        for message, before, after in zip(spelled, messages, edited, strict=True):
+            if after is not before:
+                message["content"] = after.content
+        return json.dumps(request).encode()
+
+    return change
+
+
+_SEEN = ("user", "assistant", "tool")
+CHANGES: dict[str, Callable[[], Change | None]] = {
+    "nothing": lambda: None,
+    "compress": lambda: load_headroom("compress"),
+    "densify": lambda: load_headroom("densify"),
+    "clear": load_langchain,
+    "clear early": lambda: load_langchain(trigger=30_000),
+}
 
 
 def serve(change: Change | None, port: int, provider: int) -> None:
@@ -73,4 +102,4 @@ def serve(change: Change | None, port: int, provider: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    serve(CHANGES[sys.argv[1]](), int(sys.argv[2]), int(sys.argv[3]))

@@ -6,11 +6,13 @@ that, because nothing but loopback is there, is in `changed`.
 
 import contextlib
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from addon.gateways.envoy.launch import find_envoy, running_envoy, running_service
 from addon.proxy.server import ADDON, HOST, running_proxy
@@ -120,6 +122,58 @@ def _headroom(*options: str) -> Callable[[Place], AbstractContextManager[Target]
     return start
 
 
+def _leantokens(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port = hold_port()
+        command = [str(_find(place) / "bin" / "leantokens"), "proxy", "--port", str(port)]
+        command += ["--upstream", _url(place), *options]
+        with running(command, place.folder, port, "/leantokens/health") as pid:
+            yield Target(port, (pid,))
+
+    return start
+
+
+def _distil(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port = hold_port()
+        command = [str(_find(place) / "bin" / "distil"), "proxy", "--port", str(port)]
+        command += ["--upstream", _url(place), *_NO_SHADOW, *options]
+        with running(command, place.folder, port, "") as pid:
+            yield Target(port, (pid,))
+
+    return start
+
+
+def _lightfoot(**more: str) -> Callable[[Place], AbstractContextManager[Target]]:
+    @contextlib.contextmanager
+    def start(place: Place) -> Iterator[Target]:
+        port, program = hold_port(), str(_find(place) / "bin" / "lightfoot")
+        upstreams = {"upstream": _url(place), "openai_upstream": _url(place)}
+        home = place.folder / ".lightfoot"
+        home.mkdir()
+        tables = (f"[{table}]\n{lines}\n" for table, lines in more.items())
+        top = "".join(f"{key} = {json.dumps(value)}\n" for key, value in upstreams.items())
+        (home / "config.toml").write_text(f"port = {port}\n{top}{''.join(tables)}")
+        with running([program, "serve", "--port", str(port)], place.folder, port, _ALIVE) as pid:
+            # As a user starts an agent that it does not know; here the agent only says its URLs.
+            told = subprocess.run(
+                [program, "run", "--live", "--experimental", "--", "env"],
+                env=make_environment(place.folder, {}),
+                cwd=place.folder,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            urls = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+            wires = {"chat": "OPENAI_BASE_URL", "messages": "ANTHROPIC_BASE_URL"}
+            bases = {wire: urlsplit(urls[name]).path for wire, name in wires.items()}
+            yield Target(port, (pid,), bases={w: b.removesuffix("/v1") for w, b in bases.items()})
+
+    return start
+
+
 def _relay(library: str) -> Callable[[Place], AbstractContextManager[Target]]:
     @contextlib.contextmanager
     def start(place: Place) -> Iterator[Target]:
@@ -170,7 +224,13 @@ def _url(place: Place) -> str:
     return f"http://{HOST}:{place.provider}"
 
 
+_ALIVE = "/lightfoot/health"
+_NO_SHADOW = ("--shadow", "0")
 HEADROOM = Package("pypi", "headroom-ai[sandbox]")
+LEANTOKENS = Package("pypi", "leantokens")
+LIGHTFOOT = Package("pypi", "lightfoot")
+DISTIL = Package("pypi", "distil-llm")
+LANGCHAIN = Package("pypi", "langchain")
 LITELLM = Package("pypi", "litellm[proxy]", before=("litellm!=1.107.0",))  # which was malicious
 WITH_CORE = LITELLM._replace(before=(*LITELLM.before, str(ROOT / "packaging" / "core")))
 OFFLINE = "`HEADROOM_OFFLINE=1`; the bundle without its models, which come from a hub"
@@ -206,6 +266,15 @@ SIDES: Mapping[str, Side] = {
     "relay": Side(_relay("nothing"), changed="calls no library"),
     "headroom compress": Side(_relay("compress"), HEADROOM, changed=OFFLINE),
     "headroom densify": Side(_relay("densify"), HEADROOM, changed=OFFLINE),
+    "leantokens": Side(_leantokens(), LEANTOKENS),
+    "leantokens, smart": Side(_leantokens("--smart"), LEANTOKENS, changed="`--smart`"),
+    "lightfoot": Side(_lightfoot(), LIGHTFOOT, changed="`run --live --experimental`"),
+    "distil": Side(_distil(), DISTIL, changed="`--shadow 0`"),
+    "distil, expand": Side(_distil("--expand"), DISTIL, changed="`--expand`; `--shadow 0`"),
+    "LangChain": Side(_relay("clear"), LANGCHAIN, ("chat",)),
+    "LangChain, early": Side(
+        _relay("clear early"), LANGCHAIN, ("chat",), changed="`trigger` of 30,000 tokens"
+    ),
     "LiteLLM": Side(_litellm(), LITELLM),
     f"{OURS}, LiteLLM": Side(
         _litellm(masks=True), WITH_CORE, reference="LiteLLM", changed="told 0.1, 1.25"

@@ -57,7 +57,8 @@ class Road:
         """Send a request and read the answer; return its status, the seconds, and what failed."""
         usual = USUAL[recorded.wire.name]
         host, path = recorded.host or usual.host, recorded.path or usual.path
-        url = f"http://{host}{path}" if self._target.takes_urls else path
+        base = self._target.bases.get(recorded.wire.name, "")
+        url = f"http://{host}{path}" if self._target.takes_urls else f"{base}{path}"
         started = time.perf_counter()
         status, problem = None, ""
         try:
