@@ -122,6 +122,55 @@ def test_the_keys_of_a_rule_are_described() -> None:
     assert [*RuleTable.model_fields] == described
 
 
+def read_harm(runs: str, window: int, windows: str = "") -> list[str]:
+    """Return what harm.md says of some runs: their cells without ranges, from both tables."""
+    cells = []
+    for table in ("solved", "work"):
+        mark = f"<!-- paired runs: {windows}{table} -->"
+        lines = PAGES[ROOT / "docs/measured/harm.md"].partition(mark)[2].partition("<!-- end")[0]
+        (row,) = re.findall(rf"^\| {runs} \| {window} \| (.*) \|$", lines, re.MULTILINE)
+        cells += [re.sub(r" \(.*\)", "", cell) for cell in row.split(" | ")]
+    return cells
+
+
+def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
+    pages = (
+        README,
+        *(PAGES[ROOT / f"docs/{name}.md"] for name in ("how-it-decides", "configuration")),
+    )
+    readme, decides, configuration = (" ".join(page.split()) for page in pages)
+    pairs, raw, masked, won_lost, *_ = read_harm("SWE-agent, all five", 10)
+    won, lost = won_lost.split(", ")
+    assert raw == masked
+    assert (
+        f"In {pairs} pairs of runs that others published, SWE-agent solved as many tasks when it "
+        "masked all but the latest 10 tool turns as with everything sent: "
+        f"{won} won, {lost} lost."
+    ) in readme
+    assert "| 10 | SWE-agent, five models: as many." in decides
+
+    openhands = "OpenHands, gemini 2.5 flash"
+    tasks, raw, harmed, *_, turns, _, _, _, _ = read_harm(openhands, 5)
+    _, _, spared, *_, more, stopped, _, _, _ = read_harm(openhands, 36)
+    before, after = stopped.split(" to ")
+    assert (
+        f"OpenHands, masked beyond 5 turns, solved {harmed} instead of {raw}, in {turns} times the "
+        f"turns; beyond 36, it solved {spared}, in {more} times the turns, and {after} of {tasks} "
+        f"runs instead of {before} went on until they were stopped."
+    ) in readme
+    assert f"| 5 | OpenHands: {harmed} instead of {raw}, of {tasks} tasks |" in decides
+    assert f"default | OpenHands: {spared} instead of {raw}, of {tasks} tasks |" in decides
+    assert (
+        f"In published paired runs of {tasks} tasks, it solved {raw} of them without masking, "
+        f"{spared} with 36 turns, and {harmed} with 5, where it took {turns} times as many turns."
+    ) in configuration
+
+    for window, says in {10: "OpenHands", 14: "14 | OpenHands", 25: "OpenHands, 25"}.items():
+        tasks, raw, masked, *_ = read_harm(openhands, window, "windows, ")
+        few, all_sent = masked.replace(".0%", "%"), raw.replace(".0%", "%")
+        assert f"{says}: {few} instead of {all_sent}, of {tasks} |" in decides
+
+
 def test_every_command_has_a_section() -> None:
     reference = PAGES[ROOT / "docs" / "reference.md"]
     sections = re.findall(r"^### obsmask ([\w-]+)$", reference, re.MULTILINE)

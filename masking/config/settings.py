@@ -808,8 +808,7 @@ class Tables:
 _CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
 """Tool turns, for clients that a window of the usual size harms, by their name in the records.
 
-In paired runs of 500 tasks of SWE-bench Verified, OpenHands solved 34.6% without masking, 36.4% at
-36 tool turns, and 23.4% at 5, with 2.27 times as many turns (docs/measured/harm.md).
+In paired runs, OpenHands solved fewer tasks with smaller windows (docs/measured/harm.md).
 """
 
 
