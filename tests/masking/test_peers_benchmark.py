@@ -12,9 +12,11 @@ from tests.support.marks import as_one_test
 from tests.support.pages import fill_tables
 from tests.tools.benchmarks.peers.bill import Arrived, bill
 from tests.tools.benchmarks.peers.outside import Difference, blank, compare, count_changed, sum_up
+from tests.tools.benchmarks.peers.processes import Target
 from tests.tools.benchmarks.peers.sides import DIRECT, OURS
 from tests.tools.benchmarks.peers.tables import show_bills, show_requests
 from tests.tools.benchmarks.peers.tally import Tally
+from tests.tools.benchmarks.peers.traffic import locate
 
 ASKED = {"role": "user", "content": "List the files."}
 MESSAGES = [ASKED, assistant(call("call_1")), result("call_1", "a.txt b.txt")]
@@ -125,6 +127,26 @@ def test_a_page_is_filled_between_its_marks() -> None:
     page = "# Peers\n\n<!-- peers: chat bills -->\n\nold\n\n<!-- end -->\n\nEnd.\n"
     filled = "# Peers\n\n<!-- peers: chat bills -->\n\na\nb\n\n<!-- end -->\n\nEnd.\n"
     assert filled == fill_tables(page, "peers", {"chat bills": ["a", "b"], "other": ["c"]})
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        pytest.param(Target(1), "/v1/chat/completions", id="a base URL"),
+        pytest.param(
+            Target(1, takes_urls=True),
+            "http://api.openai.com/v1/chat/completions",
+            id="a forward proxy",
+        ),
+        pytest.param(
+            Target(1, bases={"chat": "/l/1", "messages": "/l/2"}),
+            "/l/1/v1/chat/completions",
+            id="a base URL for each wire format",
+        ),
+    ],
+)
+def test_where_a_request_is_sent(target: Target, path: str) -> None:
+    assert locate(target, record(ASKED)) == ("api.openai.com", path)
 
 
 def test_bad_ends_are_shown() -> None:

@@ -6,13 +6,13 @@ that, because nothing but loopback is there, is in `changed`.
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from addon.gateways.envoy.launch import find_envoy, running_envoy, running_service
 from addon.proxy.server import ADDON, HOST, running_proxy
@@ -139,39 +139,35 @@ def _distil(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
     def start(place: Place) -> Iterator[Target]:
         port = hold_port()
         command = [str(_find(place) / "bin" / "distil"), "proxy", "--port", str(port)]
-        command += ["--upstream", _url(place), *_NO_SHADOW, *options]
+        command += ["--upstream", _url(place), "--shadow", "0", *options]
         with running(command, place.folder, port, "") as pid:
             yield Target(port, (pid,))
 
     return start
 
 
-def _lightfoot(**more: str) -> Callable[[Place], AbstractContextManager[Target]]:
-    @contextlib.contextmanager
-    def start(place: Place) -> Iterator[Target]:
-        port, program = hold_port(), str(_find(place) / "bin" / "lightfoot")
-        upstreams = {"upstream": _url(place), "openai_upstream": _url(place)}
-        home = place.folder / ".lightfoot"
-        home.mkdir()
-        tables = (f"[{table}]\n{lines}\n" for table, lines in more.items())
-        top = "".join(f"{key} = {json.dumps(value)}\n" for key, value in upstreams.items())
-        (home / "config.toml").write_text(f"port = {port}\n{top}{''.join(tables)}")
-        with running([program, "serve", "--port", str(port)], place.folder, port, _ALIVE) as pid:
-            # As a user starts an agent that it does not know; here the agent only says its URLs.
-            told = subprocess.run(
-                [program, "run", "--live", "--experimental", "--", "env"],
-                env=make_environment(place.folder, {}),
-                cwd=place.folder,
-                capture_output=True,
-                text=True,
-                check=True,
-            ).stdout
-            urls = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
-            wires = {"chat": "OPENAI_BASE_URL", "messages": "ANTHROPIC_BASE_URL"}
-            bases = {wire: urlsplit(urls[name]).path for wire, name in wires.items()}
-            yield Target(port, (pid,), bases={w: b.removesuffix("/v1") for w, b in bases.items()})
-
-    return start
+@contextlib.contextmanager
+def _lightfoot(place: Place) -> Iterator[Target]:
+    port, program = hold_port(), str(_find(place) / "bin" / "lightfoot")
+    settings = {"port": port, "upstream": _url(place), "openai_upstream": _url(place)}
+    home = place.folder / ".lightfoot"
+    home.mkdir()
+    lines = (f"{name} = {json.dumps(value)}" for name, value in settings.items())
+    (home / "config.toml").write_text("\n".join(lines))
+    serve = [program, "serve", "--port", str(port)]
+    with running(serve, place.folder, port, "/lightfoot/health") as pid:
+        # This starts an agent of any kind. Ours only says where it was to send its requests.
+        started = subprocess.run(
+            [program, "run", "--live", "--experimental", "--", "env"],
+            env=make_environment(place.folder, {}),
+            cwd=place.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        told = dict(re.findall(r"^(\w+)_BASE_URL=http://[^/]+(/l/\w+)", started.stdout, re.M))
+        bases = {"chat": told["OPENAI"], "messages": told["ANTHROPIC"]}
+        yield Target(port, (pid,), bases=bases)
 
 
 def _relay(library: str) -> Callable[[Place], AbstractContextManager[Target]]:
@@ -224,8 +220,6 @@ def _url(place: Place) -> str:
     return f"http://{HOST}:{place.provider}"
 
 
-_ALIVE = "/lightfoot/health"
-_NO_SHADOW = ("--shadow", "0")
 HEADROOM = Package("pypi", "headroom-ai[sandbox]")
 LEANTOKENS = Package("pypi", "leantokens")
 LIGHTFOOT = Package("pypi", "lightfoot")
@@ -268,7 +262,7 @@ SIDES: Mapping[str, Side] = {
     "headroom densify": Side(_relay("densify"), HEADROOM, changed=OFFLINE),
     "leantokens": Side(_leantokens(), LEANTOKENS),
     "leantokens, smart": Side(_leantokens("--smart"), LEANTOKENS, changed="`--smart`"),
-    "lightfoot": Side(_lightfoot(), LIGHTFOOT, changed="`run --live --experimental`"),
+    "lightfoot": Side(_lightfoot, LIGHTFOOT, changed="`run --live --experimental`"),
     "distil": Side(_distil(), DISTIL, changed="`--shadow 0`"),
     "distil, expand": Side(_distil("--expand"), DISTIL, changed="`--expand`; `--shadow 0`"),
     "LangChain": Side(_relay("clear"), LANGCHAIN, ("chat",)),

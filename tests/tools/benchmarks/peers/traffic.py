@@ -55,10 +55,7 @@ class Road:
 
     def send(self, recorded: RecordedRequest) -> tuple[int | None, float, str]:
         """Send a request and read the answer; return its status, the seconds, and what failed."""
-        usual = USUAL[recorded.wire.name]
-        host, path = recorded.host or usual.host, recorded.path or usual.path
-        base = self._target.bases.get(recorded.wire.name, "")
-        url = f"http://{host}{path}" if self._target.takes_urls else f"{base}{path}"
+        host, url = locate(self._target, recorded)
         started = time.perf_counter()
         status, problem = None, ""
         try:
@@ -89,7 +86,7 @@ class Road:
 
 
 class Address(NamedTuple):
-    """Where a request goes."""
+    """Where a request goes; to a forward proxy, `path` is the whole URL."""
 
     host: str
     path: str
@@ -100,6 +97,14 @@ USUAL = {
     "messages": Address("api.anthropic.com", "/v1/messages"),
 }
 """Where the requests of a conversation go that names no address, as one in JSON."""
+
+
+def locate(target: Target, recorded: RecordedRequest) -> Address:
+    """Return the host of a request, and its path or URL as a side is told it."""
+    wire = recorded.wire.name
+    host, path = recorded.host or USUAL[wire].host, recorded.path or USUAL[wire].path
+    base = f"http://{host}" if target.takes_urls else target.bases.get(wire, "")
+    return Address(host, f"{base}{path}")
 
 
 def _has_ended(connection: socket.socket | None) -> bool:
