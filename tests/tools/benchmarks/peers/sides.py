@@ -134,16 +134,13 @@ def _leantokens(*options: str) -> Callable[[Place], AbstractContextManager[Targe
     return start
 
 
-def _distil(*options: str) -> Callable[[Place], AbstractContextManager[Target]]:
-    @contextlib.contextmanager
-    def start(place: Place) -> Iterator[Target]:
-        port = hold_port()
-        command = [str(_find(place) / "bin" / "distil"), "proxy", "--port", str(port)]
-        command += ["--upstream", _url(place), "--shadow", "0", *options]
-        with running(command, place.folder, port, "") as pid:
-            yield Target(port, (pid,))
-
-    return start
+@contextlib.contextmanager
+def _distil(place: Place) -> Iterator[Target]:
+    port = hold_port()
+    command = [str(_find(place) / "bin" / "distil"), "proxy", "--port", str(port)]
+    command += ["--upstream", _url(place), "--shadow", "0"]
+    with running(command, place.folder, port, "", DISTIL_HOLDOUT_RATE="0") as pid:
+        yield Target(port, (pid,))
 
 
 @contextlib.contextmanager
@@ -263,8 +260,7 @@ SIDES: Mapping[str, Side] = {
     "leantokens": Side(_leantokens(), LEANTOKENS),
     "leantokens, smart": Side(_leantokens("--smart"), LEANTOKENS, changed="`--smart`"),
     "lightfoot": Side(_lightfoot, LIGHTFOOT, changed="`run --live --experimental`"),
-    "distil": Side(_distil(), DISTIL, changed="`--shadow 0`"),
-    "distil, expand": Side(_distil("--expand"), DISTIL, changed="`--expand`; `--shadow 0`"),
+    "distil": Side(_distil, DISTIL, changed="`--shadow 0`; `DISTIL_HOLDOUT_RATE=0`"),
     "LangChain": Side(_relay("clear"), LANGCHAIN, ("chat",)),
     "LangChain, early": Side(
         _relay("clear early"), LANGCHAIN, ("chat",), changed="`trigger` of 30,000 tokens"
