@@ -39,7 +39,7 @@ def load_langchain(**settings: int) -> Change:
 
     def change(request: dict[str, Any]) -> bytes:
         spelled = [each for each in request["messages"] if each["role"] in _SEEN]
-        messages = core.convert_to_messages(spelled)
+        messages = core.convert_to_messages([{"content": None, **each} for each in spelled])
         edited = [*messages]
         edit.apply(edited, count_tokens=count)
         for message, before, after in zip(spelled, messages, edited, strict=True):
