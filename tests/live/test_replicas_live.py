@@ -259,19 +259,25 @@ def test_claude_code_is_masked_behind_the_balancer(tmp_path: Path) -> None:
 
 
 def test_a_replica_that_is_killed_takes_nothing_but_its_own_requests_with_it(
-    replicas: list[Live], haproxy: HAProxy, clients: list[httpx.Client], upstream: Upstream
+    upstream: Upstream, tmp_path: Path
 ) -> None:
     start = len(upstream.sink.heard)
-    with asking() as (pool, gate):
+    with contextlib.ExitStack() as stack:
+        behind = upstream.sink.port
+        replicas, haproxy = stack.enter_context(running_replicas(tmp_path, upstream, behind))
+        clients = [
+            stack.enter_context(replicas[0].client(proxy=haproxy.url)) for _ in range(AGENTS)
+        ]
+        pool, gate = stack.enter_context(asking())
         asked = ask_all(clients, upstream, pool, gate)
         servers = haproxy.read_servers()
         os.kill(replicas[0].proxy.pid, signal.SIGKILL)
         haproxy.await_states(["DOWN", "UP", "UP"])
         gate.set()
         ends = [each.result() for each in asked]
-    assert [("UP", AGENTS // 3)] * 3 == [*servers.values()]
-    assert (AGENTS // 3, 2 * AGENTS // 3) == (ends.count(None), ends.count(END))
-    urls = [upstream.sink.url(path) for path in PATHS]
-    again = [ask(client, url) for client, url in zip(clients, urls, strict=True)]
-    assert [END] * AGENTS == again
-    assert [SENT] * 2 * AGENTS == [heard.body for heard in upstream.sink.heard[start:]]
+        assert [("UP", AGENTS // 3)] * 3 == [*servers.values()]
+        assert (AGENTS // 3, 2 * AGENTS // 3) == (ends.count(None), ends.count(END))
+        urls = [upstream.sink.url(path) for path in PATHS]
+        again = [ask(client, url) for client, url in zip(clients, urls, strict=True)]
+        assert [END] * AGENTS == again
+        assert [SENT] * 2 * AGENTS == [heard.body for heard in upstream.sink.heard[start:]]
