@@ -288,7 +288,7 @@ def ask_to_clear(case: Case) -> Attempt | None:
 
 
 def move_where_accepted(case: Case) -> Attempt | None:
-    """An account that has accepted a changed text before bound reasoning may come to refuse it.
+    """An account that has accepted a changed text before bound reasoning may start to refuse it.
 
     As a rule it then refuses a move. What was masked already goes out in its place.
     """
@@ -308,7 +308,7 @@ def move_where_accepted(case: Case) -> Attempt | None:
             step.remember(instead)
             return replace(rewritten, account="refuses")
         if outcome == "refused":
-            # Both change texts before reasoning, so the account may have come to refuse that. The
+            # Both change texts before reasoning, so the account may refuse that by now. The
             # next move is a try, and a refused try is healed.
             accounts.learn(account, None)
             return replace(rewritten, account=None)
@@ -322,7 +322,7 @@ def try_account(case: Case) -> Attempt | None:
     """Nobody knows whether an account accepts a changed text before bound reasoning.
 
     The first request at which masking pays goes out to find out, alone. Until it is taken, the
-    conversation is remembered as one that went out with nothing changed there.
+    conversation is remembered as if nothing had changed there.
     """
     step, account, accounts = case.step, case.account, case.attempts.accounts
     if account is None or case.verdict is not None or not case.is_healed or step.context is None:

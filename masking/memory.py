@@ -809,7 +809,7 @@ class _Rank(NamedTuple):
         on from the conversation's end, since an agent may edit results of its own. 1 if it has most
         of it. 0 if not: then that is another conversation, such as a task that is run again.
     agreed: how many of these answers they share with the same results before them: as a rule the
-        most with its own run, even if others were sent since at places that it has not come to.
+        most with its own run, even if others were sent since at places that it has not reached.
     before: how many answers they share before the request's own place, where any run may have been.
     is_same: whether the request has the results, too, that were before the latest place which they
         share: as a rule that is its own run, and no other.

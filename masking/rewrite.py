@@ -161,7 +161,7 @@ def meet(
     held: what is known of its history, where the provider holds that; `client` is then its own.
     only: the places of the tool results that the window may mask, if its boundary must not move;
         None if it may.
-    observed: whether the request goes out as it came, and only its figures are wanted.
+    observed: whether the request goes out unchanged, and only its figures are wanted.
     purpose: what it asks for; only what gets an answer is remembered.
     now, lifetime: when it leaves, and after how long its provider forgets a prompt, in seconds.
 
