@@ -97,13 +97,14 @@ class Attempts:
             step.forget_shortened()
             step.forget_masked()
             return Attempt(step.leave_unmasked(), account=case.verdict, can_clear=case.can_clear)
+        can_clear = case.can_clear  # nothing may fail once an attempt has begun
         proposed = (propose(case) for propose in PROPOSALS)
         attempt = next((each for each in proposed if each is not None), None)
         if attempt is None:
             attempt = Attempt(case.rewrite)
             step.remember(attempt.rewrite)
         prefix = None if step.context is None else step.context.state
-        return attempt._replace(account=case.verdict, can_clear=case.can_clear, prefix=prefix)
+        return attempt._replace(account=case.verdict, can_clear=can_clear, prefix=prefix)
 
     def close(self) -> None:
         """Write what was learned of accounts."""
@@ -330,7 +331,10 @@ def try_account(case: Case) -> Attempt | None:
     if case.received.settings.schema1.provider_clearing:
         return None
     tried = step.rewrite(takes_changes=True)
-    if not (changes_bound_prefix(tried) and accounts.begin_try(account)):
+    if not changes_bound_prefix(tried):
+        return None
+    step.remember(case.rewrite)
+    if not accounts.begin_try(account):
         return None
 
     def settle(outcome: Outcome, rewritten: Rewritten) -> Rewritten:
@@ -344,7 +348,6 @@ def try_account(case: Case) -> Attempt | None:
         accounts.end_try(account, waits=outcome == "refused")
         return rewritten
 
-    step.remember(case.rewrite)
     learn = _note_dropped(case, account)
     return Attempt(tried, case.rewrite, settle, learn=learn, is_try=True)
 

@@ -38,7 +38,7 @@ _NOT_FOR_CONTENT = (
 
 @dataclass(slots=True)
 class Figures:
-    """What a conversation came to, from the request on at which masking began, or would have begun.
+    """The sums of a conversation, from the request on at which masking began, or would have begun.
 
     began: when that was; None if the time is not known.
     refusals: requests that the provider refused for what was in them, also if it then took them

@@ -1,9 +1,9 @@
 """Shows the way of one warmed request through the code: `python -m tests.tools.trace [--rooms]`.
 
 A conversation of 40 tool turns has passed, and one more request of it goes through mitmproxy's
-hooks, is answered and recorded. Counted are the modules of `addon` and `masking` that it comes to,
+hooks, is answered and recorded. Counted are the modules of `addon` and `masking` that it enters,
 the functions, and how often the way goes on in another file, in all threads. `--rooms` lists the
-files, and how often the way comes to each.
+files, and how often the way enters each.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TURNS = 40
 
 
 class Way:
-    """The files that a request comes to, in order; a thread goes its own way."""
+    """The files that a request enters, in order; each thread has its own way."""
 
     def __init__(self) -> None:
         self.files: Counter[str] = Counter()
@@ -114,7 +114,7 @@ def main() -> None:
     sys.setprofile(None)
     for top in ("addon", "masking"):
         own = {file: count for file, count in way.files.items() if file.startswith(top)}
-        print(f"{top}: {len(own)} modules, come to {sum(own.values())} times")
+        print(f"{top}: {len(own)} modules, entered {sum(own.values())} times")
         if options.rooms:
             for file, count in sorted(own.items(), key=lambda each: -each[1]):
                 print(f"  {count:4} {file}")
