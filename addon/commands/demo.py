@@ -44,10 +44,9 @@ from addon.proxy.server import HOST, running_proxy
 from addon.recordings.flows import FlowSession
 from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
 from addon.records.record import REPLACED
-from addon.records.tally import BillSum
 from addon.records.words import INPUT_TOKENS, Currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
-from masking.accounting import NO_MARGIN, Cost
+from masking.accounting import Cost, Money
 from masking.config import ROOT, Settings, parse_settings
 from masking.tokens import TokenCounter
 
@@ -320,10 +319,10 @@ _BAR_WIDTH = 24
 
 def render_headline(played: Sequence[PlayedRequest]) -> str:
     """Return what the session's input cost, and what it would have cost without masking."""
-    currency, bill = find_currency(played), BillSum()
-    for each in played:
-        bill.add(*_find_amounts(each, currency), NO_MARGIN)
-    return f"Input {render_bill(bill, currency)}"
+    currency = find_currency(played)
+    amounts = [_find_amounts(each, currency) for each in played]
+    before, after = (sum(column) for column in zip(*amounts, strict=True))
+    return f"Input {render_bill(Money(len(played), before, after), currency)}"
 
 
 def render_opening(demo: Demo, requests: int) -> str:

@@ -20,25 +20,25 @@ from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
 from addon.places import state_folder
-from addon.records.tally import BillSum
 from addon.records.words import (
     BOUND,
     INPUT_TOKENS,
     SHORTENS,
     Currency,
     count_requests,
+    find_currency,
     render_bill,
     render_dollars,
     render_error,
     render_range,
 )
 from addon.replay.logs import FoundLogs
-from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession, Money
+from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import describe_arrival
 from addon.replay.report.page import LogSection
-from addon.replay.totals import RecordedSummary, count_asked_again, summarize
-from masking.accounting import Margin, is_about_nothing
+from addon.replay.totals import summarize_arrival
+from masking.accounting import NO_BILL, Bill, is_about_nothing
 from masking.errors import printable
 
 RECORDING = "recording"
@@ -99,12 +99,12 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
 
     logs: how many there are in all, if only some sessions were replayed.
     """
-    money, currency = answer.total, _find_currency(answer)
-    before, saved, width = _amounts(money)
+    bill, money, currency = answer.bill, answer.bill.shown, find_currency(answer.bill)
+    before, saved, width = money.before, money.saved, money.error
     if logs is not None:
         width += answer.sampling_error(logs) * before
     text = f"input {'cost' if currency.is_dollars else 'was'} {currency.render_with_basis(before)}"
-    if not money.is_saving_known:
+    if not bill.is_saving_known:
         return f"{text}; what masking would have saved isn't known."
     if not before or not saved:
         return f"{text}; masking would have saved nothing."
@@ -114,26 +114,7 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
     verb = "saved" if saved > 0 else "lost"
     amounts = [currency.render_bare(amount) for amount in (before - saved, abs(saved))]
     text = f"{text}; with masking {amounts[0]}: {amounts[1]} {verb} {part}"
-    if logs is not None or (money.is_priced and money.unpriced_requests):
-        return f"{text}."
-    bill = BillSum(money.requests, before, before - saved, Margin(width))
-    return f"{text}{render_range(bill, count_asked_again(answer.hidden))}."
-
-
-def _amounts(money: Money) -> tuple[float, float, float]:
-    """Return what was paid, what would have been saved, and its margin, in the currency shown."""
-    if money.is_priced:
-        return money.before, money.saved, money.margin.width
-    return money.unpriced, money.unpriced_saved, money.unpriced_margin.width
-
-
-def _find_currency(answer: LogAnswer) -> Currency:
-    sellers = tuple(seller for seller, _ in answer.borrowed.most_common())
-    return Currency(
-        is_dollars=answer.total.is_priced,
-        borrowed_from=sellers,
-        standard_for=tuple(sorted(answer.standard)),
-    )
+    return f"{text}{render_range(money) if logs is None else ''}."
 
 
 def choose_account(given: Account | None) -> tuple[Account | None, str]:
@@ -168,7 +149,7 @@ def print_answer(
     if not answer.sessions:
         print_text(console, f"{side}{_describe_masked(answer)}")
         return
-    requests = pluralize(answer.total.requests, "request")
+    requests = pluralize(answer.bill.tokens.requests, "request")
     print_text(console, f"{side}{pluralize(answer.sessions, 'session')}{when}, {requests}:")
     described = _describe(answer, logs if interrupted else None)
     console.print(
@@ -183,9 +164,9 @@ def print_answer(
         console.print(_render_groups(answer))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
-    money = answer.total
-    is_none_saved = money.saved < 0 or answer.find_best_agent() is None
-    if money.requests and money.is_saving_known and is_none_saved:
+    bill = answer.bill
+    is_none_saved = bill.dollars.saved < 0 or answer.find_best_agent() is None
+    if bill.tokens.requests and bill.is_saving_known and is_none_saved:
         if answer.bound:
             sessions = pluralize(answer.bound, "session")
             because = f"In {sessions}, {BOUND['refuses'].because}"
@@ -202,12 +183,12 @@ def print_answer(
 
 def _list_answers(answer: LogAnswer) -> Iterator[str]:
     """Yield what the model's answers cost, and what has no price."""
-    money = answer.total
-    if money.answers:
-        yield f"Output cost another {render_dollars(money.answers)} either way."
-    if money.unpriced_requests and money.is_priced:
-        requests = pluralize(money.unpriced_requests, "request")
-        worth = f"{money.unpriced:,.0f} input tokens"
+    bill = answer.bill
+    if bill.answer_dollars:
+        yield f"Output cost another {render_dollars(bill.answer_dollars)} either way."
+    if bill.unpriced.requests and bill.is_in_dollars:
+        requests = pluralize(bill.unpriced.requests, "request")
+        worth = f"{bill.unpriced.before:,.0f} input tokens"
         yield f"Not in dollars, as no price is known: {requests} worth {worth}."
 
 
@@ -244,7 +225,7 @@ def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str
         rest = Group()
         for _, _, group in others:
             rest.sessions += group.sessions
-            rest.money += group.money
+            rest.bill += group.bill
         by_model.append((f"{len(others)} more", *_render_cells(rest)))
     by_length = [
         (_name_length(length), *_render_cells(group))
@@ -262,17 +243,17 @@ def _name_length(length: int) -> str:
 
 
 def _render_cells(group: Group) -> tuple[str, ...]:
-    money = group.money
-    before, saved, width = _amounts(money)
-    currency = Currency(is_dollars=money.is_priced)
-    unit = "" if money.is_priced else " tokens"
-    is_known = money.is_saving_known
+    bill, money = group.bill, group.bill.shown
+    before, saved = money.before, money.saved
+    currency = Currency(is_dollars=bill.is_in_dollars)
+    unit = "" if bill.is_in_dollars else " tokens"
+    is_known = bill.is_saving_known
     return (
         f"{group.sessions:,}",
-        f"{money.requests:,}",
+        f"{bill.tokens.requests:,}",
         f"{currency.render_bare(before)}{unit}",
         f"{currency.render_bare(before - saved)}{unit}" if is_known else "not known",
-        _render_saved(before, saved, width) if is_known else "",
+        _render_saved(before, saved, money.error) if is_known else "",
     )
 
 
@@ -299,12 +280,11 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
                 f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
             )
         yield line
-    if (arrival := answer.summarize_arrival()) is not None:
-        currency = Currency(is_dollars=answer.total.is_priced)
+    if (arrival := summarize_arrival(hidden.arrival, answer.bill.shown)) is not None:
+        currency = Currency(is_dollars=answer.bill.is_in_dollars)
         yield describe_arrival(arrival, hidden.chosen_rereads.calls, currency.render)
-    if hidden.recorded.requests and (recorded := summarize(hidden).recorded) is not None:
-        currency = _find_currency(answer) if hidden.after.dollars is not None else INPUT_TOKENS
-        yield describe_recorded(recorded, answer.total.requests, currency)
+    if hidden.recorded.tokens.requests:
+        yield describe_recorded(hidden.recorded, answer.bill.tokens.requests)
     if others := {why: each for why, each in answer.cost_only.items() if why != "shortened"}:
         reasons = [
             f"{others[why].sessions:,} {text}" for why, text in COST_ONLY.items() if why in others
@@ -319,25 +299,24 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
             "are estimated from the texts."
         )
     if account is None and answer.accounts:
-        old, new = (answer.accounts.get(kind, Group()).money for kind in ("old", "new"))
-        gain = _amounts(old)[1] - _amounts(new)[1]
-        if gain > _amounts(old)[2]:
-            more = render_dollars(gain) if old.is_priced else f"{gain:,.0f} tokens"
+        old, new = (answer.accounts.get(kind, Group()).bill for kind in ("old", "new"))
+        gain = old.shown.saved - new.shown.saved
+        if gain > old.shown.error:
+            more = render_dollars(gain) if old.is_in_dollars else f"{gain:,.0f} tokens"
             yield (
                 f"Another {more} would have been saved on an Anthropic account {_ACCOUNTS['old']}, "
                 "which takes more changes (--account old or new)."
             )
 
 
-def describe_recorded(recorded: RecordedSummary, requests: int, currency: Currency) -> str:
+def describe_recorded(bill: Bill, requests: int) -> str:
     """Return what was really paid for what was masked when it was recorded, as status says it.
 
     requests: of how many the reader thinks.
     """
-    count, before, after, error = recorded
-    some = "" if count == requests else f" of {count_requests(count)}"
-    bill = render_bill(BillSum(count, before, after, Margin(error)), currency)
-    return f"Masked already when it was recorded: input{some} {bill}."
+    money, currency = bill.of_all, find_currency(bill) if bill.is_all_in_dollars else INPUT_TOKENS
+    some = "" if money.requests == requests else f" of {count_requests(money.requests)}"
+    return f"Masked already when it was recorded: input{some} {render_bill(money, currency)}."
 
 
 def _describe_masked(answer: LogAnswer) -> str:
@@ -352,8 +331,9 @@ def _describe_masked(answer: LogAnswer) -> str:
 
 def _count_sessions(groups: Collection[Group]) -> str:
     """Return how many sessions are in some groups, and what they cost: `2 sessions ($1.51)`."""
-    money = sum((each.money for each in groups), start=Money())
-    amount = render_dollars(money.before) if money.is_priced else f"{money.unpriced:,.0f} tokens"
+    bill = sum((each.bill for each in groups), start=NO_BILL)
+    paid = bill.shown.before
+    amount = render_dollars(paid) if bill.is_in_dollars else f"{paid:,.0f} tokens"
     return f"{pluralize(sum(each.sessions for each in groups), 'session')} ({amount})"
 
 
@@ -368,20 +348,20 @@ def _list_unread(answer: LogAnswer) -> Iterator[str]:
 
 def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     """Return what a report says of all sessions."""
-    money, currency = answer.total, _find_currency(answer)
-    before, saved, width = _amounts(money)
+    bill, money, currency = answer.bill, answer.bill.shown, find_currency(answer.bill)
+    before, saved, width = money.before, money.saved, money.error
     part = f"{abs(saved) / before:.0%}" if before else "0%"
     amount = currency.render(abs(saved))
     title = f"You would have {'saved' if saved > 0 else 'paid'} {amount}"
     title += f", {part}" if saved > 0 else " more"
-    if not money.is_saving_known:
+    if not bill.is_saving_known:
         title = "What you would have saved isn't known"
     elif not saved or is_about_nothing(saved, width):
         title = "You would have saved about nothing"
     sessions = pluralize(answer.sessions, "session")
     return LogSection(
         title=title,
-        sentence=f"{sessions}, {pluralize(money.requests, 'request')}: {_describe(answer)}",
+        sentence=f"{sessions}, {pluralize(bill.tokens.requests, 'request')}: {_describe(answer)}",
         columns=_COLUMNS,
         rows=[row for rows in _list_rows(answer) for row in rows],
         notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],
@@ -407,13 +387,14 @@ def describe_log(session: LoggedSession) -> dict[str, object]:
 
 def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, object]:
     """Return what `--json` has of all sessions of logs together."""
+    arrival = summarize_arrival(answer.hidden.arrival, answer.bill.shown)
     return {
         "found": [
             {"agent": each.agent, "place": str(each.place), "logs": len(each.logs)}
             for each in found
         ],
         "sessions": answer.sessions,
-        **_describe_money(answer.total),
+        **_describe_bill(answer.bill),
         "by_model": [
             {"agent": agent, "model": model, **_describe_group(group)}
             for agent, model, group in answer.list_models()
@@ -428,36 +409,35 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         ],
         "cost_only": {why: _describe_group(group) for why, group in answer.cost_only.items()},
         "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
-        **({"arrival": asdict(arrival)} if (arrival := answer.summarize_arrival()) else {}),
-        "borrowed_prices": dict(answer.borrowed),
-        "standard_prices": dict(answer.standard),
+        **({"arrival": asdict(arrival)} if arrival else {}),
+        "borrowed_prices": dict(answer.bill.borrowed),
+        "standard_prices": dict(answer.bill.standard),
         "uncounted_sessions": answer.uncounted,
         "unread": dict(answer.unread),
     }
 
 
 def _describe_group(group: Group) -> dict[str, object]:
-    return {"sessions": group.sessions, **_describe_money(group.money)}
+    return {"sessions": group.sessions, **_describe_bill(group.bill)}
 
 
-def _describe_money(money: Money) -> dict[str, object]:
-    return {
-        "requests": money.requests,
-        "dollars_before": money.before,
-        "dollars_after": money.after,
-        "dollars_saved": money.saved,
-        "dollars_error": money.margin.width,
-        "answer_dollars": money.answers,
-        "unpriced_requests": money.unpriced_requests,
-        "unpriced_input_tokens": money.unpriced,
-        "unpriced_input_tokens_saved": money.unpriced_saved,
-        **(
-            {
-                "dollars_saved_at_arrival": money.arrival_saved,
-                "dollars_saved_at_arrival_error": money.arrival_margin.width,
-                "unpriced_input_tokens_saved_at_arrival": money.unpriced_arrival_saved,
-            }
-            if money.arrival_saved or money.unpriced_arrival_saved
-            else {}
-        ),
+def _describe_bill(bill: Bill) -> dict[str, object]:
+    dollars, unpriced = bill.dollars, bill.unpriced
+    figures: dict[str, object] = {
+        "requests": bill.tokens.requests,
+        "dollars_before": dollars.before,
+        "dollars_after": dollars.after,
+        "dollars_saved": dollars.saved,
+        "dollars_error": dollars.error,
+        "answer_dollars": bill.answer_dollars,
+        "unpriced_requests": unpriced.requests,
+        "unpriced_input_tokens": unpriced.before,
+        "unpriced_input_tokens_saved": unpriced.saved,
     }
+    if bill.tokens.at_arrival:
+        figures |= {
+            "dollars_saved_at_arrival": dollars.at_arrival,
+            "dollars_saved_at_arrival_error": dollars.arrival_margin.width,
+            "unpriced_input_tokens_saved_at_arrival": unpriced.at_arrival,
+        }
+    return figures

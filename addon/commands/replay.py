@@ -49,11 +49,9 @@ from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
-from addon.records.tally import BillSum
 from addon.records.words import (
-    DOLLARS,
-    INPUT_TOKENS,
     Currency,
+    find_currency,
     render_range,
     render_saved_percent,
 )
@@ -76,12 +74,10 @@ from addon.replay.totals import (
     assumed_prices,
     compare_requests,
     gather,
-    list_borrowed,
-    list_standard,
     name_conversations,
     summarize,
 )
-from masking.accounting import Margin
+from masking.accounting import Bill
 from masking.errors import printable
 from masking.wire import is_binding_assumed
 
@@ -278,7 +274,7 @@ class ReplayResult:
 
     def keep_most_expensive(self) -> None:
         """Forget what is to be drawn of all sessions but those that cost most."""
-        costs = [each.totals.before.cost for each in self.conversations]
+        costs = [each.totals.bill.tokens.before for each in self.conversations]
         order = sorted(range(len(costs)), key=costs.__getitem__, reverse=True)[:MOST_DRAWN]
         self.conversations = [self.conversations[at] for at in order]
         self.charts = [self.charts[at] for at in order] if self.charts else []
@@ -555,21 +551,22 @@ class ReplayTable:
 
     first: the columns that name the rows.
     rows, totals: a name and the sums of each row.
-    currency: whose prices those in dollars are.
+    bill, recorded: of all, as in `Totals`.
     """
 
     first: tuple[str, ...]
     rows: Sequence[tuple[str, Summary]]
+    bill: Bill
+    recorded: Bill
     totals: Sequence[tuple[str, Summary]] = ()
-    currency: Currency = DOLLARS
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
         rows = [*self.totals, *self.rows]
         _, summary = rows[0]
-        unit = UNITS[summary.cost_unit]
-        if self.currency.basis and summary.cost_unit == "usd":
-            unit += f", {self.currency.basis}"
+        unit, currency = UNITS[summary.cost_unit], find_currency(self.bill)
+        if currency.basis and summary.cost_unit == "usd":
+            unit += f", {currency.basis}"
         yield f"The prompts of {pluralize(summary.requests, 'request')}; costs in {unit}\n"
         costs = (*_COSTS, *(_PARTS if any(each.arrival for _, each in rows) else ()))
         whole = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
@@ -585,14 +582,10 @@ class ReplayTable:
         if summary.arrival is not None:
             currency = Currency(is_dollars=summary.cost_unit == "usd")
             yield f"\n{describe_arrival(summary.arrival, summary.calls, currency.render)}"
-        bill = BillSum(
-            summary.requests, summary.cost_before, summary.cost_after, Margin(summary.saved_error)
-        )
-        if left := render_range(bill, summary.asked_again):
+        if left := render_range(summary.money):
             yield f"\nSaved {_render_cells(summary)['saved']}{left}."
-        if summary.recorded is not None:
-            currency = self.currency if summary.cost_unit == "usd" else INPUT_TOKENS
-            yield f"\n{describe_recorded(summary.recorded, summary.requests, currency)}"
+        if self.recorded.tokens.requests:
+            yield f"\n{describe_recorded(self.recorded, summary.requests)}"
 
     def _render(self, columns: Sequence[str]) -> Table:
         table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
@@ -614,7 +607,8 @@ def render_conversations(replay: ReplayResult, *, total: bool = False) -> Replay
         first=("conversation", "requests"),
         rows=[(name, summarize(totals, every.cost_unit)) for name, totals in found],
         totals=[] if len(found) == 1 else [("all", every)],
-        currency=_find_currency(replay),
+        bill=replay.totals.bill,
+        recorded=replay.totals.recorded,
     )
 
 
@@ -623,14 +617,8 @@ def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     return ReplayTable(
         first=("cached, written token",),
         rows=[(_render_prices(each.settings), summarize(each.totals)) for each in replays],
-        currency=_find_currency(replays[0]),
-    )
-
-
-def _find_currency(replay: ReplayResult) -> Currency:
-    return Currency(
-        borrowed_from=tuple(list_borrowed(replay.totals)),
-        standard_for=tuple(list_standard(replay.totals)),
+        bill=replays[0].totals.bill,
+        recorded=replays[0].totals.recorded,
     )
 
 

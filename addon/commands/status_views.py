@@ -21,7 +21,7 @@ from addon.records.harm import judge
 from addon.records.harm_words import dump_harm, list_harm
 from addon.records.holdout import Holdout
 from addon.records.record import RequestRecord
-from addon.records.tally import ArrivalSum, Bills, BillSum, RedactionSum, SavedSum, Tally, Waits
+from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
     Currency,
@@ -43,6 +43,7 @@ from addon.records.words import (
     why_lost,
 )
 from addon.request import one_line
+from masking.accounting import Bill, Money
 
 # Groups
 
@@ -159,11 +160,11 @@ def _describe_requests(tally: Tally) -> Rows:
 
 def _describe_input(tally: Tally) -> Rows:
     """Yield what the input cost that was not observed only, and what masking saved of that."""
-    costs = list_costs(tally.masked_bills, tally.count, tally.asked_again)
+    costs = list_costs(tally.masked_bill, tally.count)
     yield from (line.removeprefix("input ") for line in costs)
     if why := why_lost(tally):
         yield why
-    yield from list_arrival(tally, tally.masked_bills)
+    yield from list_arrival(tally, tally.masked_bill)
 
 
 def _describe_answers(tally: Tally) -> Rows:
@@ -333,11 +334,11 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     little.
     """
     tallies = groups.sort()
-    currency = find_currency(groups.total.bills)
-    money = [_choose_bill(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
+    currency = find_currency(groups.total.bill)
+    amounts = [_choose_money(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
     rows = [
-        (_name(groups.by, key), *_describe(tally, bill, currency))
-        for (key, tally), bill in zip(tallies, money, strict=True)
+        (_name(groups.by, key), *_describe(tally, money, currency))
+        for (key, tally), money in zip(tallies, amounts, strict=True)
     ]
     cost = "input\ncost" if currency.is_dollars else "worth, in\ninput tokens"
     if currency.borrowed_from:
@@ -355,36 +356,36 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     if has_bars := left >= _LEAST_WIDTH:
         paid, saved = marks
         table.add_column(f"\n{paid} paid {saved} saved", no_wrap=True)
-    longest = max((_find_size(bill) for bill in money), default=0.0)
-    for (name, *cells), bill in zip(rows, money, strict=True):
-        bars = [_render_bar(bill, left / longest if longest else 0.0, marks)] if has_bars else []
+    longest = max((_find_size(money) for money in amounts), default=0.0)
+    for (name, *cells), money in zip(rows, amounts, strict=True):
+        bars = [_render_bar(money, left / longest if longest else 0.0, marks)] if has_bars else []
         table.add_row(Text(name), *cells, *bars)
     return table
 
 
-def _choose_bill(tally: Tally, *, in_dollars: bool) -> BillSum | None:
-    """Return the bill of a row: of what was masked or might have been; None if it has none.
+def _choose_money(tally: Tally, *, in_dollars: bool) -> Money | None:
+    """Return the money of a row: of what was masked or might have been; None if it has none.
 
     Where all was observed only, it is that of what was sent.
     """
-    bills = tally.masked_bills if tally.masked_bills.tokens.requests else tally.bills
-    bill = bills.dollars if in_dollars else bills.tokens
-    return bill if bill.requests else None
+    bill = tally.masked_bill if tally.masked_bill.tokens.requests else tally.bill
+    money = bill.dollars if in_dollars else bill.tokens
+    return money if money.requests else None
 
 
 def _measure(column: Iterable[str]) -> int:
     return max(cell_len(line) for cell in column for line in cell.split("\n"))
 
 
-def _find_size(bill: BillSum | None) -> float:
-    return 0.0 if bill is None else max(bill.before, bill.after)
+def _find_size(money: Money | None) -> float:
+    return 0.0 if money is None else max(money.before, money.after)
 
 
-def _render_bar(bill: BillSum | None, scale: float, marks: tuple[str, str]) -> str:
+def _render_bar(money: Money | None, scale: float, marks: tuple[str, str]) -> str:
     """Return a bar with `scale` characters for a unit; one at least, if there is any cost."""
     paid, size = (
         max(1, round(cost * scale)) if cost else 0
-        for cost in (bill.after if bill else 0.0, _find_size(bill))
+        for cost in (money.after if money else 0.0, _find_size(money))
     )
     return marks[0] * paid + marks[1] * (size - paid)
 
@@ -395,26 +396,26 @@ def _name(by: str, key: str | None) -> str:
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 
-def _describe(tally: Tally, bill: BillSum | None, currency: Currency) -> tuple[str, ...]:
+def _describe(tally: Tally, money: Money | None, currency: Currency) -> tuple[str, ...]:
     counts = (f"{tally.count - tally.token_counts:,}", f"{tally.failed:,}")
     is_observed = tally.requests["observed"] == tally.count
     mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
-    if bill is None:  # in a table of dollars, a row without any
-        unpriced = tally.masked_bills.unpriced
+    if money is None:  # in a table of dollars, a row without any
+        unpriced = tally.masked_bill.unpriced
         saved = render_uncertain(unpriced) if unpriced.requests else ""
         share = f"{unpriced.saved_share or 0:+.0%}{mark}" if saved is None else f"{saved}{mark}"
         return (*counts, "", "", share)
-    amounts = [currency.render_bare(amount) for amount in (bill.after, bill.before)]
+    amounts = [currency.render_bare(amount) for amount in (money.after, money.before)]
     if is_observed:
         return (*counts, amounts[0], "", "observed")
-    if (saved := render_uncertain(bill)) is None:
-        saved = f"{currency.render_bare(bill.saved)} {bill.saved_share or 0:+.0%}"
+    if (saved := render_uncertain(money)) is None:
+        saved = f"{currency.render_bare(money.saved)} {money.saved_share or 0:+.0%}"
     return (*counts, *amounts, f"{saved}{mark}")
 
 
 def list_mixed(groups: Groups) -> Iterator[str]:
     """Yield what the marked amounts of the table are of, row by row."""
-    in_dollars = groups.total.dollars.requests > 0
+    in_dollars = groups.total.bill.is_in_dollars
     for key, tally in groups.sort():
         if why := explain_mixed(tally, in_dollars=in_dollars):
             yield f"{MIXED} {_name(groups.by, key)}: {why}"
@@ -426,13 +427,13 @@ def explain_mixed(tally: Tally, *, in_dollars: bool) -> str | None:
     in_dollars: whether the table is in dollars.
     """
     said = []
-    bills = tally.masked_bills
-    if bills.dollars.requests and bills.unpriced.requests:
+    bill = tally.masked_bill
+    if bill.dollars.requests and bill.unpriced.requests:
         said.append(
-            f"the amounts are of {count_requests(bills.dollars.requests)}; "
-            f"{bills.unpriced.requests:,} without a price"
+            f"the amounts are of {count_requests(bill.dollars.requests)}; "
+            f"{bill.unpriced.requests:,} without a price"
         )
-    elif bills.unpriced.requests and in_dollars:
+    elif bill.unpriced.requests and in_dollars:
         said.append("no price is known")
     observed = tally.requests["observed"]
     if 0 < observed < tally.count:
@@ -496,19 +497,19 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "requests_without_counted_tokens": tally.uncounted,
         "prompt_tokens_reported": tally.prompt_tokens,
         "cached_tokens_reported": tally.cached_tokens,
-        "cost_in_input_tokens": _dump_bill(tally.tokens),
-        "cost_in_dollars": _dump_bill(tally.dollars),
-        "cost_in_input_tokens_where_no_price_is_known": _dump_bill(tally.unpriced),
-        "cost_without_observed": _dump_bills(tally.masked_bills),
-        "requests_at_borrowed_prices_by_seller": dict(tally.bills.borrowed),
-        "requests_at_standard_prices_by_tier": dict(tally.bills.standard),
-        "answers_with_a_price": tally.bills.answers,
-        "answers_in_dollars": tally.bills.answer_dollars,
+        "cost_in_input_tokens": _dump_money(tally.bill.tokens),
+        "cost_in_dollars": _dump_money(tally.bill.dollars),
+        "cost_in_input_tokens_where_no_price_is_known": _dump_money(tally.bill.unpriced),
+        "cost_without_observed": _dump_bill(tally.masked_bill),
+        "requests_at_borrowed_prices_by_seller": dict(tally.bill.borrowed),
+        "requests_at_standard_prices_by_tier": dict(tally.bill.standard),
+        "answers_with_a_price": tally.bill.answers,
+        "answers_in_dollars": tally.bill.answer_dollars,
         "conversations_with_a_loss": sum(each.saved < 0 for each in tally.balances.values()),
         "requests_until_moves_pay_off": max(
             (wait for each in tally.balances.values() if (wait := each.pays_off_in)), default=None
         ),
-        "subscription_requests": tally.bills.subscriptions,
+        "subscription_requests": tally.bill.on_plan,
         "requests_by_host_with_assumed_prices": dict(tally.assumed),
         "dearest_request": _dump_request(tally.most_expensive),
         "redaction": _dump_redaction(tally.redaction),
@@ -518,23 +519,26 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
     }
 
 
-def _dump_bills(bills: Bills) -> Mapping[str, object]:
+def _dump_bill(bill: Bill) -> Mapping[str, object]:
     return {
-        "in_input_tokens": _dump_bill(bills.tokens),
-        "in_dollars": _dump_bill(bills.dollars),
-        "in_input_tokens_where_no_price_is_known": _dump_bill(bills.unpriced),
+        "in_input_tokens": _dump_money(bill.tokens),
+        "in_dollars": _dump_money(bill.dollars),
+        "in_input_tokens_where_no_price_is_known": _dump_money(bill.unpriced),
     }
 
 
-def _dump_bill(bill: BillSum) -> Mapping[str, object]:
+def _dump_money(money: Money) -> Mapping[str, object]:
     return {
-        "requests": bill.requests,
-        "before": bill.before,
-        "after": bill.after,
-        "saved": bill.saved,
-        "saved_error": bill.error,
-        "saved_share": bill.saved_share,
-        "saved_share_error": bill.saved_share_error,
+        "requests": money.requests,
+        "before": money.before,
+        "after": money.after,
+        "saved": money.saved,
+        "saved_error": money.error,
+        "saved_share": money.saved_share,
+        "saved_share_error": money.saved_share_error,
+        "saved_at_arrival": money.at_arrival,
+        "saved_at_arrival_error": money.arrival_margin.width,
+        "calls_that_asked_again": money.asked_again,
     }
 
 
@@ -543,22 +547,10 @@ def _dump_arrival(arrival: ArrivalSum) -> Mapping[str, object]:
         "requests": arrival.requests,
         "shortened_results": arrival.results,
         "left_out_tokens": arrival.tokens,
-        "saved": _dump_saved(arrival.saved),
-        "saved_where_the_provider_holds_the_history": _dump_saved(arrival.held),
+        "saved_where_the_provider_holds_the_history": _dump_bill(arrival.held),
         "rereads": arrival.rereads,
         "quotes": arrival.quotes,
         "kept_long_results_by_reason": dict(arrival.kept),
-    }
-
-
-def _dump_saved(saved: SavedSum) -> Mapping[str, object]:
-    return {
-        "requests": saved.requests,
-        "requests_without_a_price": saved.unpriced,
-        "in_input_tokens": saved.tokens,
-        "in_input_tokens_error": saved.error,
-        "in_dollars": saved.dollars,
-        "in_dollars_error": saved.dollars_error,
     }
 
 

@@ -9,9 +9,8 @@ from addon.page.board import Conversation, Described, ShownRequest, View
 from addon.records.harm import judge
 from addon.records.harm_words import NOTE, describe_measures, render_left_out, render_verdict
 from addon.records.holdout import Holdout
-from addon.records.tally import BillSum, Tally
+from addon.records.tally import Tally
 from addon.records.words import (
-    INPUT_TOKENS,
     explain_unmasked,
     find_currency,
     list_clearings,
@@ -97,9 +96,8 @@ def describe_sums(tally: Tally) -> Described:
     """
     line, notes, waits = render_tally(tally), [*_list_notes(tally)], tally.waits
     is_observed, tally = is_observed_only(tally), _shown_sums(tally)
-    bill, unit = find_bill(tally)
-    currency = find_currency(tally.masked_bills) if unit == "usd" else INPUT_TOKENS
-    paid = bill.before if is_observed else bill.after
+    currency, money = find_currency(tally.masked_bill), tally.masked_bill.shown
+    paid = money.before if is_observed else money.after
     return {
         "is_observed": is_observed,
         "requests": tally.count,
@@ -108,9 +106,9 @@ def describe_sums(tally: Tally) -> Described:
         "cached": tally.cached_tokens / tally.prompt_tokens if tally.prompt_tokens else None,
         "wait": waits.percentile(50),
         "masked": tally.changed,
-        "cost": currency.render(paid) if bill.requests else "",
-        "net": render_net(bill, currency),
-        "is_loss": bill.is_certain and bill.saved < 0,
+        "cost": currency.render(paid) if money.requests else "",
+        "net": render_net(money, currency),
+        "is_loss": money.is_certain and money.saved < 0,
         "line": line,
         "notes": notes,
         "why": explain_unmasked(tally) if tally.count and not tally.changed else None,
@@ -119,7 +117,7 @@ def describe_sums(tally: Tally) -> Described:
 
 def describe_conversation(conversation: Conversation) -> Described:
     """Return a conversation with its requests and the moves of its boundary."""
-    _, unit = find_bill(_shown_sums(conversation.tally))
+    unit = _find_unit(conversation)
     requests = [*conversation.requests]
     # What was left out at arrival, no move has saved.
     saved = [
@@ -150,13 +148,9 @@ def is_observed_only(tally: Tally) -> bool:
     return tally.count > 0 and tally.requests["observed"] == tally.count
 
 
-def find_bill(tally: Tally) -> tuple[BillSum, str]:
-    """Return the bill to show, and its unit: US dollars if any price is known.
-
-    What was only observed is not in it.
-    """
-    bills = tally.masked_bills
-    return (bills.dollars, "usd") if bills.dollars.requests else (bills.tokens, "input_tokens")
+def _find_unit(conversation: Conversation) -> str:
+    """Return the unit of a conversation's money: US dollars if any price is known."""
+    return "usd" if _shown_sums(conversation.tally).masked_bill.is_in_dollars else "input_tokens"
 
 
 def _shown_sums(tally: Tally) -> Tally:
@@ -166,16 +160,16 @@ def _shown_sums(tally: Tally) -> Tally:
 
 def _accumulate(conversation: Conversation) -> list[float]:
     """Return what was saved up to each request that is kept, in the conversation's unit."""
-    bill, _ = find_bill(_shown_sums(conversation.tally))
+    money = _shown_sums(conversation.tally).masked_bill.shown
     steps = _list_savings(conversation)
-    before = bill.saved - sum(steps)  # what those saved that are not kept any more
+    before = money.saved - sum(steps)  # what those saved that are not kept any more
     return [round(before + total, 6) for total in accumulate(steps)]
 
 
 def _list_savings(conversation: Conversation) -> list[float]:
     """Return what each request that is kept saved."""
     is_observed = is_observed_only(conversation.tally)
-    _, unit = find_bill(_shown_sums(conversation.tally))
+    unit = _find_unit(conversation)
     # What masking would have saved is no part of what was saved where some requests were masked.
     return [
         _save(request, unit) if is_observed or not request.observed else 0.0

@@ -18,6 +18,7 @@ from addon.records.sessions import (
     prepare_history,
     read_history,
 )
+from addon.records.words import find_currency
 
 _MOST_REQUESTS = 6_000
 """Of a session, the latest that are shown."""
@@ -130,8 +131,7 @@ class History:
 
 
 def _describe_row(session: Session, running: Mapping[str, Running]) -> HistoryRow:
-    is_priced = bool(session.dollars.requests)
-    bill = session.dollars if is_priced else session.tokens
+    bill, money = session.bill, session.bill.shown
     proxy = running.get(session.writer.partition(".")[0])
     is_live = is_running(session, running)
     return HistoryRow(
@@ -156,18 +156,18 @@ def _describe_row(session: Session, running: Mapping[str, Running]) -> HistoryRo
         masked=session.masked,
         cached=session.cached / session.prompt if session.prompt else None,
         wait=session.wait,
-        unit="usd" if is_priced else "input_tokens",
-        before=bill.before,
-        after=bill.after,
-        steady=bill.steady,
-        chance=bill.margin.chance,
-        unpriced=session.tokens.requests - session.dollars.requests if is_priced else 0,
-        answers=session.answer_dollars,
-        sellers=session.borrowed if is_priced else (),
+        unit="usd" if bill.is_in_dollars else "input_tokens",
+        before=money.before,
+        after=money.after,
+        steady=money.margin.steady,
+        chance=money.margin.chance,
+        unpriced=bill.unpriced.requests if bill.is_in_dollars else 0,
+        answers=bill.answer_dollars,
+        sellers=find_currency(bill).borrowed_from,
         why=session.why,
         loss=session.loss,
         shortened=session.shortened,
-        arrival=session.arrival_dollars if is_priced else session.arrival_tokens,
+        arrival=money.at_arrival,
         arrival_rereads=session.arrival_rereads,
         arrival_quotes=session.arrival_quotes,
     )

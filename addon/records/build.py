@@ -17,7 +17,7 @@ from masking.accounting import (
     Bill,
     Entry,
     Margin,
-    Savings,
+    PromptCost,
     Sizes,
     count_masked_repeats,
     count_shortened_repeats,
@@ -119,7 +119,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         dollars = priced.pricing.price_answer(usage.completion, usage.prompt)
         fields["answer_dollars"] = _round_dollars(dollars)
     if entry is not None:
-        fields |= {**describe_entry(entry), "net_unpriced": entry.savings.unpriced}
+        fields |= describe_entry(entry)
         if measured is not None:
             masked = entry.masked_before or ()
             fields["rereads"] = count_masked_repeats(measured.repeated, masked)
@@ -209,9 +209,7 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
         "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
         "saved_dollars_error": _round_error(cost.dollar_margin, cost.saved_dollars),
         **_describe_arrival(entry.arrival),
-        **_describe_savings(entry.savings, "net"),
-        **_describe_savings(entry.total, "total_net"),
-        "total_unpriced": entry.total.unpriced,
+        **_describe_net(entry.so_far),
     }
 
 
@@ -227,19 +225,23 @@ def _describe_arrival(arrival: ArrivalSaving | None) -> Mapping[str, float | Non
     }
 
 
-def _describe_bill(bill: Bill, name: str) -> dict[str, float | None]:
+def _describe_bill(bill: PromptCost, name: str) -> dict[str, float | None]:
     return {
         f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
         f"cost_dollars_{name}": _round_dollars(bill.dollars),
     }
 
 
-def _describe_savings(savings: Savings, name: str) -> dict[str, float | None]:
+def _describe_net(bill: Bill) -> dict[str, float | None]:
+    """Return the fields that say what masking has saved in a conversation so far."""
+    tokens, dollars = bill.tokens, bill.dollars
+    is_priced = bill.is_in_dollars
     return {
-        f"{name}_tokens": round(savings.tokens, _TOKEN_DIGITS),
-        f"{name}_tokens_error": round(savings.margin.width, _TOKEN_DIGITS),
-        f"{name}_dollars": _round_dollars(savings.dollars),
-        f"{name}_dollars_error": _round_error(savings.dollar_margin, savings.dollars),
+        "net_tokens": round(tokens.saved, _TOKEN_DIGITS),
+        "net_tokens_error": round(tokens.error, _TOKEN_DIGITS),
+        "net_dollars": round(dollars.saved, _DOLLAR_DIGITS) if is_priced else None,
+        "net_dollars_error": round(dollars.error, _DOLLAR_DIGITS) if is_priced else None,
+        "net_unpriced": bill.unpriced.requests,
     }
 
 

@@ -504,19 +504,6 @@ class RequestRecord(BaseModel):
     net_unpriced: Annotated[
         Count | None, means("Requests of the conversation without a known price.")
     ] = None
-    total_net_tokens: Annotated[
-        Amount | None, means("What masking saved in all conversations.", "input tokens")
-    ] = None
-    total_net_tokens_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "input tokens")
-    ] = None
-    total_net_dollars: Annotated[
-        Amount | None, means("What it saved where the price is known.", "US dollars")
-    ] = None
-    total_net_dollars_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "US dollars")
-    ] = None
-    total_unpriced: Annotated[Count | None, means("Requests without a known price.")] = None
 
     @property
     def failed(self) -> bool:

@@ -31,15 +31,15 @@ from addon.once import Once
 from addon.places import make_folder, open_private
 from addon.records.file import Log, read_records, release_lock, take_lock
 from addon.records.record import RequestRecord
-from addon.records.tally import BillSum, Tally
+from addon.records.tally import Tally
 from addon.records.words import explain_unmasked, why_lost
-from masking.accounting import Margin
+from masking.accounting import NO_BILL, Bill
 from masking.conversation import Conversation
 from masking.errors import printable
 
 logger = logging.getLogger("observation_masking")
 
-FILE = "sessions.sqlite3"
+FILE = "history.sqlite3"
 RUNS = "runs"
 
 MAX_SESSIONS = 20_000
@@ -73,35 +73,6 @@ _TRIM = """DELETE FROM sessions WHERE last <
 (SELECT last FROM sessions ORDER BY last DESC LIMIT 1 OFFSET ?)"""
 
 
-class Bill(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the prompts of requests would have cost unmasked, and what they cost.
-
-    steady, variance: how far off `before` may be, as in a `Margin`.
-    """
-
-    requests: int = 0
-    before: float = 0.0
-    after: float = 0.0
-    steady: float = 0.0
-    variance: float = 0.0
-
-    @property
-    def margin(self) -> Margin:
-        """By how much `before` may be off, either way."""
-        return Margin(self.steady, self.variance)
-
-    def __add__(self, other: "Bill") -> "Bill":
-        """Return the bill of both."""
-        margin = self.margin + other.margin
-        return Bill(
-            self.requests + other.requests,
-            self.before + other.before,
-            self.after + other.after,
-            margin.steady,
-            margin.variance,
-        )
-
-
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What a session came to, or a part of it that one process saw.
 
@@ -115,12 +86,10 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     turns, results, masked: the most tool turns, tool results and masked results of any request.
     prompt, cached: tokens as the provider reported them, where it reported both.
     waits: seconds until the latest streamed answers began.
-    tokens, dollars: the bills in input tokens; in dollars, of the requests whose price is known.
-    borrowed: whose prices the dollars are where they are not the host's own.
+    bill: what its requests cost, and would have cost without us.
     why: why nothing was masked; None if something was.
     loss: why masking cost more than it saved, and when that turns; None if it did not.
     shortened: the most results of any request that were sent shortened.
-    arrival_tokens, arrival_dollars: what that saved of the bills.
     arrival_rereads, arrival_quotes: calls that repeat one whose result was shortened, or quote what
         was left out.
     """
@@ -147,15 +116,10 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     prompt: int = 0
     cached: int = 0
     waits: tuple[float, ...] = ()
-    tokens: Bill = Bill()
-    dollars: Bill = Bill()
-    borrowed: tuple[str, ...] = ()
-    answer_dollars: float = 0.0
+    bill: Bill = NO_BILL
     why: str | None = None
     loss: str | None = None
     shortened: int = 0
-    arrival_tokens: float = 0.0
-    arrival_dollars: float = 0.0
     arrival_rereads: int = 0
     arrival_quotes: int = 0
 
@@ -187,15 +151,10 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             prompt=self.prompt + later.prompt,
             cached=self.cached + later.cached,
             waits=(*first.waits, *last.waits)[-_MAX_WAITS:],
-            tokens=self.tokens + later.tokens,
-            dollars=self.dollars + later.dollars,
-            borrowed=_join(first.borrowed, last.borrowed),
-            answer_dollars=self.answer_dollars + later.answer_dollars,
+            bill=self.bill + later.bill,
             why=last.why if self.why and later.why else None,
             loss=last.loss,
             shortened=max(self.shortened, later.shortened),
-            arrival_tokens=self.arrival_tokens + later.arrival_tokens,
-            arrival_dollars=self.arrival_dollars + later.arrival_dollars,
             arrival_rereads=self.arrival_rereads + later.arrival_rereads,
             arrival_quotes=self.arrival_quotes + later.arrival_quotes,
         )
@@ -242,7 +201,6 @@ class _Open:
         tally, latest = self._tally, self._latest
         is_observed = tally.requests["observed"] == tally.count
         shown = tally.observed if is_observed and tally.observed else tally
-        bills = shown.bills
         return Session(
             session=self._session,
             writer=self._writer,
@@ -266,25 +224,13 @@ class _Open:
             prompt=tally.prompt_tokens,
             cached=tally.cached_tokens,
             waits=tuple(round(each, 3) for each in self._waits),
-            tokens=_round(bills.tokens, 0),
-            dollars=_round(bills.dollars, 6),
-            borrowed=tuple(seller for seller, _ in bills.borrowed.most_common(3)),
-            answer_dollars=round(bills.answer_dollars, 6),
+            bill=shown.bill,
             why=None if shown.changed else explain_unmasked(tally),
             loss=why_lost(shown),
             shortened=self._shortened,
-            arrival_tokens=round(shown.arrival.saved.tokens, 0),
-            arrival_dollars=round(shown.arrival.saved.dollars, 6),
             arrival_rereads=shown.arrival.rereads,
             arrival_quotes=shown.arrival.quotes,
         )
-
-
-def _round(bill: BillSum, digits: int) -> Bill:
-    margin = bill.margin
-    sums = (bill.before, bill.after, margin.steady)
-    before, after, steady = (round(each, digits) for each in sums)
-    return Bill(bill.requests, before, after, steady, round(margin.variance, 2 * digits))
 
 
 def name_session(record: RequestRecord) -> str | None:

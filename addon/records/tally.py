@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import NamedTuple
 
 from addon.records.record import Bound, RequestRecord
 from addon.stages import Resent
-from masking.accounting import NO_MARGIN, Margin, is_about_nothing, read_margin
+from masking.accounting import NO_BILL, Bill, Margin, Money, read_margin
 from masking.wire import is_plausible
 
 # What was observed only: as it was sent, and as if it had been masked
@@ -82,98 +81,49 @@ def as_masked(record: RequestRecord) -> RequestRecord:
 _SCENARIOS = 5
 
 
-@dataclass(slots=True)
-class BillSum:
-    """The bills of some requests, without masking and as they were sent, in one unit.
-
-    margin: by how much `before` may be off, either way.
-    """
-
-    requests: int = 0
-    before: float = 0.0
-    after: float = 0.0
-    margin: Margin = NO_MARGIN
-
-    def add(self, before: float, after: float, margin: Margin) -> None:
-        """Count the bill of one request."""
-        self.requests += 1
-        self.before += before
-        self.after += after
-        self.margin += margin
-
-    @property
-    def error(self) -> float:
-        """The width of the margin."""
-        return self.margin.width
-
-    @property
-    def saved(self) -> float:
-        """What masking saved; less than 0 is a loss."""
-        return self.before - self.after
-
-    @property
-    def saved_share(self) -> float | None:
-        """The part of the unmasked bill that was saved; None if there was no bill."""
-        return self.saved / self.before if self.before else None
-
-    @property
-    def saved_share_error(self) -> float | None:
-        """By how much that may be off, either way."""
-        return self.error / self.before if self.before else None
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether anything was saved, or lost, beyond the margin of error."""
-        return self.saved != 0 and not is_about_nothing(self.saved, self.error)
+def read_bill(record: RequestRecord) -> Bill:
+    """Return the bill of a request; it is empty where nobody knows what it cost."""
+    before, after = record.cost_tokens_before, record.cost_tokens_after
+    if before is None or after is None:
+        return NO_BILL
+    calls = sum(filter(None, (record.rereads, record.arrival_rereads, record.arrival_quotes)))
+    error = record.saved_tokens_error or 0.0
+    # Records of older versions do not say which part is chance: then none is.
+    margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
+    left_out = _read_saved_at_arrival(record)
+    at_arrival = left_out.tokens.saved, left_out.tokens.margin
+    tokens = Money(1, before, after, margin, calls, *at_arrival)
+    dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
+    if dollars_before is None or dollars_after is None:
+        return Bill(tokens=tokens, unpriced=tokens)
+    in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
+    at_arrival = left_out.dollars.saved, left_out.dollars.margin
+    seller, tier = record.price_borrowed_from, record.service_tier
+    return Bill(
+        tokens=tokens,
+        dollars=Money(1, dollars_before, dollars_after, in_dollars, calls, *at_arrival),
+        answers=record.answer_dollars is not None,
+        answer_dollars=record.answer_dollars or 0.0,
+        borrowed={} if seller is None else {seller: 1},
+        standard={tier: 1} if tier is not None and record.price_is_standard else {},
+        on_plan=bool(record.subscription),
+    )
 
 
-@dataclass(slots=True)
-class Bills:
-    """What the prompts of some requests cost, and their answers.
+def _read_saved_at_arrival(record: RequestRecord) -> Bill:
+    """Return what was left out of a request at arrival as a bill: without it, it costs nothing."""
+    if not record.arrival_saved_tokens:
+        return NO_BILL
 
-    tokens: all of them, in input tokens.
-    dollars, unpriced: those of known prices in dollars, and the others in input tokens.
-    borrowed: requests with a bill in dollars at a price that was not the host's own, by whose it
-        was; see `masking.prices.Pricing`.
-    standard: requests with a bill in dollars at the price of the standard tier of service, by the
-        tier that they asked for.
-    subscriptions: requests with a bill in dollars that a subscription pays for.
-    answers, answer_dollars: requests whose answer has a price, and what these answers cost, masked
-        or not.
-    """
+    def read(saved: float, error: float | None) -> Money:
+        margin = Margin(error or 0.0)
+        return Money(1, saved, 0.0, margin, at_arrival=saved, arrival_margin=margin)
 
-    tokens: BillSum = field(default_factory=BillSum)
-    dollars: BillSum = field(default_factory=BillSum)
-    unpriced: BillSum = field(default_factory=BillSum)
-    borrowed: Counter[str] = field(default_factory=Counter)
-    standard: Counter[str] = field(default_factory=Counter)
-    subscriptions: int = 0
-    answers: int = 0
-    answer_dollars: float = 0.0
-
-    def add(self, record: RequestRecord) -> None:
-        """Count what a request cost, if anybody knows."""
-        before, after = record.cost_tokens_before, record.cost_tokens_after
-        if before is None or after is None:
-            return
-        error = record.saved_tokens_error or 0.0
-        # Records of older versions do not say which part is chance: then none is.
-        margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
-        self.tokens.add(before, after, margin)
-        dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
-        if dollars_before is None or dollars_after is None:
-            self.unpriced.add(before, after, margin)
-            return
-        in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
-        self.dollars.add(dollars_before, dollars_after, in_dollars)
-        self.subscriptions += bool(record.subscription)
-        if record.price_borrowed_from is not None:
-            self.borrowed[record.price_borrowed_from] += 1
-        if record.price_is_standard and record.service_tier is not None:
-            self.standard[record.service_tier] += 1
-        if record.answer_dollars is not None:
-            self.answers += 1
-            self.answer_dollars += record.answer_dollars
+    tokens = read(record.arrival_saved_tokens, record.arrival_saved_tokens_error)
+    if record.arrival_saved_dollars is None:
+        return Bill(tokens=tokens, unpriced=tokens)
+    dollars = read(record.arrival_saved_dollars, record.arrival_saved_dollars_error)
+    return Bill(tokens=tokens, dollars=dollars)
 
 
 _LEAST_SLIDES = 3
@@ -230,32 +180,6 @@ class Balance:
 
 
 @dataclass(slots=True)
-class SavedSum:
-    """What was saved of some requests, in input tokens, and in dollars where a price is known.
-
-    unpriced: the requests without one. The errors say by how much the sums may be off.
-    """
-
-    requests: int = 0
-    tokens: float = 0.0
-    error: float = 0.0
-    dollars: float = 0.0
-    dollars_error: float = 0.0
-    unpriced: int = 0
-
-    def add(self, tokens: float, error: float, dollars: float | None, dollars_error: float) -> None:
-        """Count what was saved of one request."""
-        self.requests += 1
-        self.tokens += tokens
-        self.error += error
-        if dollars is None:
-            self.unpriced += 1
-        else:
-            self.dollars += dollars
-            self.dollars_error += dollars_error
-
-
-@dataclass(slots=True)
 class ArrivalSum:
     """What shortening long results when they arrived did to some requests.
 
@@ -263,16 +187,15 @@ class ArrivalSum:
     results: these results, in each request that they were sent in; `kept` are long ones that stayed
         whole, by reason.
     tokens: what was left out of them.
-    saved: the part of what the bills say was saved that is by this; masking saved the rest.
-    held: what it saved of requests that have no bill, as their provider holds the history.
+    held: what it saved of requests that have no bill, as their provider holds the history. What it
+        saved of the others is in their bills.
     rereads, quotes: calls that repeat one whose result was shortened, or quote what was left out.
     """
 
     requests: int = 0
     results: int = 0
     tokens: int = 0
-    saved: SavedSum = field(default_factory=SavedSum)
-    held: SavedSum = field(default_factory=SavedSum)
+    held: Bill = NO_BILL
     rereads: int = 0
     quotes: int = 0
     kept: Counter[str] = field(default_factory=Counter)
@@ -292,14 +215,8 @@ class ArrivalSum:
         if record.purpose == "count":
             return
         self.tokens += record.left_out_tokens or 0
-        if record.arrival_saved_tokens:
-            saved = self.held if record.cost_tokens_before is None else self.saved
-            saved.add(
-                record.arrival_saved_tokens,
-                record.arrival_saved_tokens_error or 0.0,
-                record.arrival_saved_dollars,
-                record.arrival_saved_dollars_error or 0.0,
-            )
+        if record.cost_tokens_before is None:
+            self.held += _read_saved_at_arrival(record)
 
 
 @dataclass(slots=True)
@@ -375,8 +292,8 @@ class Tally:
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     token_counts: requests that only ask how many tokens they have, which no model answers.
-    bills: what they cost, as they were sent.
-    masked_bills: the same without those that were observed only.
+    bill: what they cost, as they were sent.
+    masked_bill: the same without those that were observed only.
     conversations: the ids of the conversations.
     balances: what was saved in each of those where masking changed a bill, by id.
     outgrown: those of them that no longer fit their model without masking, with a request of each.
@@ -415,8 +332,8 @@ class Tally:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     token_counts: int = 0
-    bills: Bills = field(default_factory=Bills)
-    masked_bills: Bills = field(default_factory=Bills)
+    bill: Bill = NO_BILL
+    masked_bill: Bill = NO_BILL
     conversations: set[str] = field(default_factory=set)
     balances: dict[str, Balance] = field(default_factory=dict)
     outgrown: dict[str, RequestRecord] = field(default_factory=dict)
@@ -472,21 +389,6 @@ class Tally:
         return self.requests.total()
 
     @property
-    def dollars(self) -> BillSum:
-        """The bill in dollars of the requests of known prices, as they were sent."""
-        return self.bills.dollars
-
-    @property
-    def unpriced(self) -> BillSum:
-        """The bill in input tokens of the others."""
-        return self.bills.unpriced
-
-    @property
-    def tokens(self) -> BillSum:
-        """The bill of all in input tokens."""
-        return self.bills.tokens
-
-    @property
     def failed(self) -> int:
         """All failures."""
         return self.failures.total()
@@ -495,11 +397,6 @@ class Tally:
     def changed(self) -> int:
         """Tool results that were changed, by any strategy."""
         return self.masked + self.arrival.results + self.redacted + self.reduced + self.dropped
-
-    @property
-    def asked_again(self) -> int:
-        """Calls that asked for what the model no longer had: no call counts twice."""
-        return self.rereads + self.arrival.rereads + self.arrival.quotes
 
     def count_failures(self, masking: str) -> int:
         """Return how many requests failed with masking on, or off."""
@@ -543,11 +440,12 @@ class Tally:
             self.cached_tokens += cached
 
     def _add_bill(self, record: RequestRecord) -> None:
-        if record.cost_tokens_before is None or record.cost_tokens_after is None:
+        bill = read_bill(record)
+        if not bill.tokens.requests:
             return
-        self.bills.add(record)
+        self.bill += bill
         if record.masking != "observed":
-            self.masked_bills.add(record)
+            self.masked_bill += bill
         key = record.conversation_id
         is_changed = record.cost_tokens_before != record.cost_tokens_after
         if key is not None and (key in self.balances or is_changed or record.boundary_moved):
@@ -563,32 +461,6 @@ def _bill_of(record: RequestRecord) -> tuple[float, float]:
 
 
 # A run of the proxy
-
-
-class Savings(NamedTuple):
-    """What masking saved, as in records; less than 0 is a loss.
-
-    dollars: of the requests whose price was known; None if there was none.
-    unpriced: the number of the other requests.
-    *_error: by how much the amount may be off either way.
-    """
-
-    tokens: float = 0.0
-    tokens_error: float = 0.0
-    dollars: float | None = None
-    dollars_error: float | None = None
-    unpriced: int = 0
-
-
-def read_savings(record: RequestRecord) -> Savings:
-    """Return what was saved in a record's conversation so far."""
-    return Savings(
-        record.net_tokens or 0.0,
-        record.net_tokens_error or 0.0,
-        record.net_dollars,
-        record.net_dollars_error,
-        record.net_unpriced or 0,
-    )
 
 
 @dataclass(slots=True)

@@ -13,17 +13,9 @@ from addon.config_commands import Advice
 from addon.counts import pluralize
 from addon.passed import Passed, name_of
 from addon.records.record import Bound, RequestRecord
-from addon.records.tally import (
-    Bills,
-    BillSum,
-    RunTally,
-    Savings,
-    Tally,
-    Totals,
-    read_savings,
-)
+from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
-from masking.accounting import is_about_nothing, split_error
+from masking.accounting import Bill, Money, is_about_nothing
 from masking.model import REASONS
 
 # Amounts of money
@@ -96,15 +88,14 @@ _MOST_SELLERS = 3
 """The sellers that are named; of more, none is."""
 
 
-def find_currency(bills: Bills) -> Currency:
+def find_currency(bill: Bill) -> Currency:
     """Return in what the money of some requests is told: dollars if the price of any is known."""
-    if not bills.dollars.requests:
+    if not bill.is_in_dollars:
         return INPUT_TOKENS
-    sellers = tuple(seller for seller, _ in bills.borrowed.most_common())
     return Currency(
-        borrowed_from=sellers,
-        is_plan=bool(bills.subscriptions),
-        standard_for=tuple(sorted(bills.standard)),
+        borrowed_from=tuple(sorted(bill.borrowed, key=lambda one: -bill.borrowed[one])),
+        is_plan=bool(bill.on_plan),
+        standard_for=tuple(sorted(bill.standard)),
     )
 
 
@@ -135,7 +126,7 @@ def render_error(share: float, form: str) -> str:
     return f" ±{rendered}" if float(rendered) else ""
 
 
-def render_bill(bill: BillSum, currency: Currency, *, is_dry_run: bool = False) -> str:
+def render_bill(money: Money, currency: Currency, *, is_dry_run: bool = False) -> str:
     """Return what input cost, what it would have cost without masking, and what that saved.
 
     `cost about $0.31 at OpenAI's price, without masking about $0.43: saved $0.12 (28% ±2)`, or
@@ -145,67 +136,53 @@ def render_bill(bill: BillSum, currency: Currency, *, is_dry_run: bool = False) 
     is_dry_run: whether nothing was masked, and what is after masking is what would have been:
         `cost $0.43, with masking $0.31: would have saved $0.12 (28% ±2)`.
     """
-    paid, other = (bill.before, bill.after) if is_dry_run else (bill.after, bill.before)
+    paid, other = (money.before, money.after) if is_dry_run else (money.after, money.before)
     verb = "cost" if currency.is_dollars else "worth"
     basis = currency.basis if currency.is_dollars or not currency.basis else f"({currency.basis})"
     cost = f"{verb} {currency.render(paid)} {basis}".rstrip()
-    if not bill.saved:
+    if not money.saved:
         return cost
     way = "with" if is_dry_run else "without"
-    if not bill.is_certain:
+    if not money.is_certain:
         return f"{cost}, about as much as {way} masking"
     other_cost = (
         f"about {currency.render_bare(other)}"
         if currency.borrowed_from
         else (currency.render_bare(other))
     )
-    share = f"{abs(bill.saved_share or 0.0):.0%}"
-    error = render_error(bill.saved_share_error or 0.0, "{:.0f}")
-    what = ("would have " if is_dry_run else "") + ("saved" if bill.saved > 0 else "lost")
-    amount = currency.render_bare(abs(bill.saved))
+    share = f"{abs(money.saved_share or 0.0):.0%}"
+    error = render_error(money.saved_share_error or 0.0, "{:.0f}")
+    what = ("would have " if is_dry_run else "") + ("saved" if money.saved > 0 else "lost")
+    amount = currency.render_bare(abs(money.saved))
     return f"{cost}, {way} masking {other_cost}: {what} {amount} ({share}{error})"
 
 
-def render_range(bill: BillSum, asked_again: int) -> str:
+def render_range(money: Money) -> str:
     """Return what is left of a saving if calls that asked again cost something, to follow it.
 
     `; 4% if each of the 12 calls that asked again cost one more request`, each as much as the
     average one without masking. Empty if no call did, or nothing was saved for certain.
     """
-    if not asked_again or not bill.before or bill.saved < 0 or not bill.is_certain:
+    if not money.asked_again or not money.before or money.saved < 0 or not money.is_certain:
         return ""
-    left = bill.saved / bill.before - asked_again / bill.requests
-    calls = f"each of the {asked_again:,} calls" if asked_again > 1 else "the one call"
+    left = money.saved / money.before - money.asked_again / money.requests
+    calls = f"each of the {money.asked_again:,} calls" if money.asked_again > 1 else "the one call"
     return f"; {left:.0%} if {calls} that asked again cost one more request"
 
 
-def render_uncertain(bill: BillSum) -> str | None:
+def render_uncertain(money: Money) -> str | None:
     """Return what a cell says where nothing was saved for certain: `0`, or `about 0`; else None."""
-    if bill.is_certain:
+    if money.is_certain:
         return None
-    return "about 0" if bill.saved else "0"
+    return "about 0" if money.saved else "0"
 
 
-def render_net(bill: BillSum, currency: Currency) -> str:
+def render_net(money: Money, currency: Currency) -> str:
     """Return what was saved, with its margin: `$0.093 ±0.01 (22%)`; `about 0` within it."""
-    if (uncertain := render_uncertain(bill)) is not None:
+    if (uncertain := render_uncertain(money)) is not None:
         return uncertain
-    share = f"({abs(bill.saved_share or 0.0):.0%})"
-    return f"{_render_amount(bill.saved, bill.error, currency)} {share}"
-
-
-def render_savings(savings: Savings, currency: Currency) -> str:
-    """Return what masking saved: `+$1.20 ±0.10`, or in input tokens unless all is priced.
-
-    It is `about 0` if the error is as large as the amount.
-    """
-    if savings.dollars is None or savings.unpriced:
-        saved, error, currency = savings.tokens, savings.tokens_error, INPUT_TOKENS
-    else:
-        saved, error = savings.dollars, savings.dollars_error or 0.0
-    if is_about_nothing(saved, error):
-        return "about 0"
-    return f"{'' if saved < 0 else '+'}{_render_amount(saved, error, currency)}"
+    share = f"({abs(money.saved_share or 0.0):.0%})"
+    return f"{_render_amount(money.saved, money.error, currency)} {share}"
 
 
 def _render_amount(amount: float, error: float, currency: Currency) -> str:
@@ -283,8 +260,22 @@ def _render_request_bill(record: RequestRecord) -> Iterator[str]:
         return
     yield f"{render_cost(record)}, {render_prices(record)}"
     if record.net_tokens:
-        net = render_savings(read_savings(record), find_record_currency(record))
-        yield f"net {net} in conversation {record.conversation}"
+        yield f"net {_render_net_so_far(record)} in conversation {record.conversation}"
+
+
+def _render_net_so_far(record: RequestRecord) -> str:
+    """Return what masking saved in a conversation so far: `+$1.20 ±0.10`, `about 0`.
+
+    In input tokens unless all of its requests have a price.
+    """
+    saved, error = record.net_tokens or 0.0, record.net_tokens_error or 0.0
+    currency = INPUT_TOKENS
+    if record.net_dollars is not None and not record.net_unpriced:
+        saved, error = record.net_dollars, record.net_dollars_error or 0.0
+        currency = find_record_currency(record)
+    if is_about_nothing(saved, error):
+        return "about 0"
+    return f"{'' if saved < 0 else '+'}{_render_amount(saved, error, currency)}"
 
 
 def render_change(before: int, after: int) -> str:
@@ -368,10 +359,10 @@ def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
     yield ", ".join(_list_counts(tally))
     masked = tally.count - tally.requests["observed"]
     if masked:
-        yield from list_costs(tally.masked_bills, tally.count, tally.asked_again)
+        yield from list_costs(tally.masked_bill, tally.count)
         if why := why_lost(tally):
             yield why
-        yield from list_arrival(tally, tally.masked_bills)
+        yield from list_arrival(tally, tally.masked_bill)
         if not tally.changed:
             yield f"nothing masked, because {unmasked or explain_unmasked(tally)}"
         if tally.summaries:
@@ -393,51 +384,43 @@ def _list_counts(tally: Tally) -> Iterator[str]:
         yield f"{tally.failed:,} failed"
 
 
-def list_costs(
-    bills: Bills, count: int, asked_again: int = 0, *, is_dry_run: bool = False
-) -> Iterator[str]:
+def list_costs(bill: Bill, count: int, *, is_dry_run: bool = False) -> Iterator[str]:
     """Yield what the input of requests cost, in dollars and in input tokens, and what was saved.
 
     count: of how many requests the reader thinks; sums of other ones name theirs.
-    asked_again: as in `render_range`. Where only some have a price, nobody knows which of them
-        these calls were in.
     """
-    priced, unpriced = bills.dollars, bills.unpriced
-    calls = 0 if priced.requests and unpriced.requests else asked_again
-    for bill, currency in ((priced, find_currency(bills)), (unpriced, INPUT_TOKENS)):
-        if bill.requests:
-            some = "" if bill.requests == count else f" of {count_requests(bill.requests)}"
-            cost = render_bill(bill, currency, is_dry_run=is_dry_run)
-            yield f"input{some} {cost}{render_range(bill, calls)}"
+    for money, currency in ((bill.dollars, find_currency(bill)), (bill.unpriced, INPUT_TOKENS)):
+        if money.requests:
+            some = "" if money.requests == count else f" of {count_requests(money.requests)}"
+            cost = render_bill(money, currency, is_dry_run=is_dry_run)
+            yield f"input{some} {cost}{render_range(money)}"
 
 
-def list_arrival(tally: Tally, bills: Bills, *, is_dry_run: bool = False) -> Iterator[str]:
+def list_arrival(tally: Tally, bill: Bill, *, is_dry_run: bool = False) -> Iterator[str]:
     """Yield what shortening long results when they arrived saved, and what masking saved besides.
 
     `of that at arrival $0.12 ±0.02, by masking $0.31 ±0.03`, which are together what `list_costs`
-    says of the same bills, then `long results sent shortened 57 times`.
+    says of the same bill, then `long results sent shortened 57 times`.
     """
     arrival, held = tally.arrival, tally.arrival.held
     if not arrival.results:
         return
-    if arrival.saved.requests:
-        bill, currency = bills.tokens, INPUT_TOKENS
-        saved, error = arrival.saved.tokens, arrival.saved.error
-        if bills.dollars.requests and not arrival.saved.unpriced:
-            bill, currency = bills.dollars, find_currency(bills)
-            saved, error = arrival.saved.dollars, arrival.saved.dollars_error
-        rest = bill.saved - saved, split_error(bill.error, error, saved)
-        by_arrival = _render_part("at arrival", saved, error, currency)
-        yield f"of that {by_arrival}, {_render_part('by masking', *rest, currency)}"
-    if held.requests:
-        amount = (
-            _render_amount(held.tokens, held.error, INPUT_TOKENS)
-            if held.unpriced
-            else _render_amount(held.dollars, held.dollars_error, DOLLARS)
-        )
+    if bill.tokens.at_arrival:
+        money, currency = bill.tokens, INPUT_TOKENS
+        if bill.is_in_dollars and not bill.unpriced.at_arrival:
+            money, currency = bill.dollars, find_currency(bill)
+        at_arrival = money.at_arrival, money.arrival_margin.width
+        by_masking = money.by_masking, money.by_masking_error
         yield (
-            f"about {amount} {'would have been ' if is_dry_run else ''}saved at arrival in "
-            f"{count_requests(held.requests)} whose history the provider holds"
+            f"of that {_render_part('at arrival', *at_arrival, currency)}, "
+            f"{_render_part('by masking', *by_masking, currency)}"
+        )
+    if held.tokens.requests:
+        money, currency = held.of_all, DOLLARS if held.is_all_in_dollars else INPUT_TOKENS
+        yield (
+            f"about {_render_amount(money.saved, money.error, currency)} "
+            f"{'would have been ' if is_dry_run else ''}saved at arrival in "
+            f"{count_requests(money.requests)} whose history the provider holds"
         )
     # A result counts each time that it is sent.
     times = "once" if arrival.results == 1 else f"{arrival.results:,} times"
@@ -453,12 +436,12 @@ def _render_part(name: str, saved: float, error: float, currency: Currency) -> s
 
 def list_answers(tally: Tally) -> Iterator[str]:
     """Yield what the output cost, masked or not: `output cost $0.19 either way`."""
-    bills = tally.bills
-    if bills.answers and bills.answer_dollars:
-        is_all = bills.answers == bills.dollars.requests
-        some = "" if is_all else f" of {count_requests(bills.answers)}"
-        about = "about " if bills.borrowed else ""
-        yield f"output{some} cost {about}{render_dollars(bills.answer_dollars)} either way"
+    bill = tally.bill
+    if bill.answers and bill.answer_dollars:
+        is_all = bill.answers == bill.dollars.requests
+        some = "" if is_all else f" of {count_requests(bill.answers)}"
+        about = "about " if bill.borrowed else ""
+        yield f"output{some} cost {about}{render_dollars(bill.answer_dollars)} either way"
 
 
 def render_observed(observed: Tally) -> str:
@@ -467,11 +450,11 @@ def render_observed(observed: Tally) -> str:
     `observed` counts them as if they had been masked. Where nothing would have been masked, it says
     why.
     """
-    bills = observed.bills
+    bill = observed.bill
     costs = "; ".join(
         (
-            *list_costs(bills, observed.count, observed.asked_again, is_dry_run=True),
-            *list_arrival(observed, bills, is_dry_run=True),
+            *list_costs(bill, observed.count, is_dry_run=True),
+            *list_arrival(observed, bill, is_dry_run=True),
         )
     )
     if observed.changed:
@@ -487,7 +470,7 @@ def why_lost(tally: Tally) -> str | None:
     that ends soon after a move has paid for what others will not use.
     """
     lost = [each for each in tally.balances.values() if each.saved < 0]
-    if tally.masked_bills.tokens.saved >= 0 or not lost:
+    if tally.masked_bill.tokens.saved >= 0 or not lost:
         return None
     if any(each.is_held for each in lost):
         return "the provider's cache did not return after a move, so no more is masked there"
@@ -808,10 +791,10 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield count_summaries(tally.summaries)
     for stage, count in tally.reductions.most_common():
         yield f"{count} reduced by {stage}"
-    yield from list_costs(tally.masked_bills, tally.count, tally.asked_again)
+    yield from list_costs(tally.masked_bill, tally.count)
     if why := why_lost(tally):
         yield why
-    yield from list_arrival(tally, tally.masked_bills)
+    yield from list_arrival(tally, tally.masked_bill)
     if run.held:
         yield f"{pluralize(len(run.held), 'conversation')} with a held boundary"
     if tally.outgrown:

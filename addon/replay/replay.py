@@ -182,7 +182,6 @@ class ReplayedRequest:
 
     pricing: the prices by which it was billed.
     left_out: the characters that were left out of each result that was shortened, by its place.
-    answer_dollars: what its answer cost, which is in no bill; None if that is not known.
     when: when it was sent.
     """
 
@@ -192,7 +191,6 @@ class ReplayedRequest:
     reasons: tuple[Reason, ...]
     entry: Entry
     left_out: Mapping[int, int] = field(default_factory=dict)
-    answer_dollars: float | None = None
     when: datetime
 
 
@@ -257,19 +255,20 @@ class _Replayer:
             if recorded.counted != recorded.body:
                 sent_as = self._counted_cache.read(recorded.counted, recorded.wire, recorded.path)
                 pieces = read_pieces(sent_as, self._counter)
+        usage = recorded.usage
+        if usage is not None and not is_recorded_model:
+            usage = Usage(completion=usage.completion)
         sent = Sent(
             seed=settings.seed(recorded, conversation),
             prompt=prompt,
             masked=outcome.masked,
-            usage=recorded.usage if is_recorded_model else None,
+            usage=usage,
             when=recorded.when,
             is_masked=False,
             left_whole=outcome.left_whole,
             pieces=pieces,
         )
         entry = self._ledger.enter(sent, pricing)
-        answer = recorded.usage.completion if recorded.usage else None
-        paid = entry.cost.before if entry.recorded is None else entry.recorded.after
         return ReplayedRequest(
             model=conversation.model,
             pricing=pricing,
@@ -277,7 +276,6 @@ class _Replayer:
             reasons=tuple(decision.reason for decision in outcome.decisions),
             entry=entry,
             left_out=measure_left_out(arrived),
-            answer_dollars=None if answer is None else pricing.price_answer(answer, paid.prompt),
             when=recorded.when,
         )
 

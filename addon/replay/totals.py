@@ -20,7 +20,7 @@ from addon.replay.reread import (
     count_rereads,
 )
 from addon.replay.session_index import index_session
-from masking.accounting import NO_MARGIN, Bill, Margin, WorstBill, split_error
+from masking.accounting import NO_BILL, Bill, Margin, Money, WorstBill
 from masking.model import CHANGES
 from masking.prices import Source
 from masking.tokens import TokenCounter
@@ -149,8 +149,6 @@ def _first_masked(request: ReplayedRequest) -> Sequence[int]:
 
 # Sums
 
-NO_BILL = Bill(0.0, 0.0, 0.0, 0.0)
-
 
 class BilledPrice(NamedTuple):
     """What requests of a model were billed at.
@@ -169,68 +167,30 @@ class BilledPrice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalTotals:
-    """What shortening long results when they arrived did to some requests.
+    """What shortening long results when they arrived did to some requests; bills say what it saved.
 
     results, chars: the results that were shortened, and what was left out of them; each counts
         once in its conversation.
     tokens: what was left out of the prompts; at each request.
-    cost, dollars: what that saved, of what masking and it saved together; dollars are None if any
-        price is not known. `margin` and `dollar_margin` are how far it may be off.
     rereads: the calls that refer to what was left out.
     """
 
     results: int = 0
     chars: int = 0
     tokens: float = 0.0
-    cost: float = 0.0
-    dollars: float | None = 0.0
-    margin: Margin = NO_MARGIN
-    dollar_margin: Margin = NO_MARGIN
     rereads: Rereads = NO_REREADS
 
     def __add__(self, other: "ArrivalTotals") -> "ArrivalTotals":
         """Return the totals of two groups of requests together."""
-        known = self.dollars is not None and other.dollars is not None
         return ArrivalTotals(
             results=self.results + other.results,
             chars=self.chars + other.chars,
             tokens=self.tokens + other.tokens,
-            cost=self.cost + other.cost,
-            dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
-            margin=self.margin + other.margin,
-            dollar_margin=self.dollar_margin + other.dollar_margin,
             rereads=self.rereads + other.rereads,
         )
 
 
 NO_ARRIVAL = ArrivalTotals()
-
-
-class RecordedTotals(NamedTuple):
-    """What requests really cost that were masked already when they were recorded.
-
-    before, after: the bills without masking, and as it was paid.
-    margin, dollar_margin: by how much the first may be off.
-    """
-
-    requests: int = 0
-    before: Bill = NO_BILL
-    after: Bill = NO_BILL
-    margin: Margin = NO_MARGIN
-    dollar_margin: Margin = NO_MARGIN
-
-    def join(self, other: "RecordedTotals") -> "RecordedTotals":
-        """Return the totals of two groups of requests together."""
-        return RecordedTotals(
-            self.requests + other.requests,
-            _add_bills(self.before, other.before),
-            _add_bills(self.after, other.after),
-            self.margin + other.margin,
-            self.dollar_margin + other.dollar_margin,
-        )
-
-
-NOTHING_RECORDED = RecordedTotals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,15 +200,11 @@ class Totals:
     reported: the requests whose cached tokens the provider reported.
     masked_before: the requests with results that were masked already when they were recorded. They
         are looked for where the window slides, because it evaluates all results that have left it.
-    before, before_warm, after: the bills of `Cost`. Dollars are None if any price is not known.
-    sliding: the bill after masking where the window slides at every turn.
-    arrival: what was left out at arrival, and the part of the saving that is by that.
-    recorded: of the requests that were masked already when they were recorded.
-    margin, dollar_margin: by how much what was saved may be off, and below for the sliding window.
+    bill: under the chosen policy; `sliding` where the window slides at every turn.
+    arrival: what was left out at arrival.
+    recorded: of the requests that were masked already when they were recorded, as they were sent.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
-    answer_dollars: what the answers cost, which masking does not change and no bill holds;
-        `priced_answers` is of how many requests that is known.
     """
 
     window_turns: int = 0
@@ -261,22 +217,14 @@ class Totals:
     tool_chars_after: int = 0
     json_chars_before: int = 0
     json_chars_after: int = 0
-    before: Bill = NO_BILL
-    before_warm: Bill = NO_BILL
+    bill: Bill = NO_BILL
     sliding: Bill = NO_BILL
-    after: Bill = NO_BILL
     arrival: ArrivalTotals = NO_ARRIVAL
-    recorded: RecordedTotals = NOTHING_RECORDED
-    margin: Margin = NO_MARGIN
-    dollar_margin: Margin = NO_MARGIN
-    sliding_margin: Margin = NO_MARGIN
-    sliding_dollar_margin: Margin = NO_MARGIN
+    recorded: Bill = NO_BILL
     worst: WorstBill | None = None
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
     prices: tuple[tuple[BilledPrice, int], ...] = ()
-    answer_dollars: float = 0.0
-    priced_answers: int = 0
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""
@@ -284,16 +232,6 @@ class Totals:
             name: add(getattr(self, name), getattr(other, name)) for name, add in _ADDING.items()
         }
         return Totals(**sums)
-
-
-def _add_bills(one: Bill, other: Bill) -> Bill:
-    known = one.dollars is not None and other.dollars is not None
-    return Bill(
-        prompt=one.prompt + other.prompt,
-        cached=one.cached + other.cached,
-        cost=one.cost + other.cost,
-        dollars=(one.dollars or 0.0) + (other.dollars or 0.0) if known else None,
-    )
 
 
 def _choose_worse(one: WorstBill | None, other: WorstBill | None) -> WorstBill | None:
@@ -314,8 +252,6 @@ _Add = Callable[[Any, Any], Any]
 
 _ADD_OTHERS: Mapping[str, _Add] = {
     "window_turns": max,
-    **dict.fromkeys(("before", "before_warm", "sliding", "after"), _add_bills),
-    "recorded": RecordedTotals.join,
     "worst": _choose_worse,
     "prices": _add_prices,
 }
@@ -342,9 +278,9 @@ class ConversationSums:
 
     def add(self, compared: ComparedRequest) -> None:
         """Add the conversation's next request."""
-        cost = compared.chosen.entry.cost
-        self._paid += cost.after.cost
-        self._whole += cost.before.cost
+        money = compared.chosen.entry.bill.tokens
+        self._paid += money.after
+        self._whole += money.before
         part = self._paid / self._whole if self._whole else None
         worst = None if part is None else WorstBill(part, self.totals.requests)
         self.totals += _measure(compared, worst, self._measure_arrival(compared))
@@ -361,24 +297,20 @@ class ConversationSums:
             results=len(new),
             chars=sum(found[each] for each in new),
             tokens=saving.tokens,
-            cost=saving.cost,
-            dollars=saving.dollars,
-            margin=saving.margin,
-            dollar_margin=saving.dollar_margin,
             rereads=compared.left_out_rereads,
         )
 
 
 def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: ArrivalTotals) -> Totals:
-    chosen, slid = compared.chosen, compared.sliding.entry.cost
-    sizes, cost, pricing = chosen.sizes, chosen.entry.cost, chosen.pricing
-    was = chosen.entry.recorded
-    entry = None if pricing.entry is None else str(pricing.entry)
+    chosen, entry = compared.chosen, compared.chosen.entry
+    sizes, pricing = chosen.sizes, chosen.pricing
+    listed = None if pricing.entry is None else str(pricing.entry)
     whose = pricing.borrowed_from, pricing.standard_for
-    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, entry, *whose)
+    price = BilledPrice(chosen.model, *pricing.ratios, pricing.source, listed, *whose)
+    rereads = compared.chosen_rereads
     return Totals(
         requests=1,
-        reported=cost.basis == "reported",
+        reported=entry.cost.basis == "reported",
         masked_before="already_masked" in compared.sliding.reasons,
         tool_results=sizes.tool_results,
         masked_tool_results=sizes.masked,
@@ -386,24 +318,14 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         tool_chars_after=sizes.tool_chars_after,
         json_chars_before=sizes.json_chars_before,
         json_chars_after=sizes.json_chars_after,
-        before=cost.before,
-        before_warm=cost.before_warm,
-        sliding=slid.after,
-        after=cost.after,
+        bill=entry.bill.ask_again(rereads.affected + arrival.rereads.affected),
+        sliding=compared.sliding.entry.bill,
         arrival=arrival,
-        recorded=NOTHING_RECORDED
-        if was is None
-        else RecordedTotals(1, was.before, was.after, was.margin, was.dollar_margin),
-        margin=cost.margin,
-        dollar_margin=cost.dollar_margin,
-        sliding_margin=slid.margin,
-        sliding_dollar_margin=slid.dollar_margin,
+        recorded=entry.recorded or NO_BILL,
         worst=worst,
-        chosen_rereads=compared.chosen_rereads,
+        chosen_rereads=rereads,
         sliding_rereads=compared.sliding_rereads,
         prices=((price, 1),),
-        answer_dollars=chosen.answer_dollars or 0.0,
-        priced_answers=chosen.answer_dollars is not None,
     )
 
 
@@ -458,7 +380,6 @@ class Summary:
     window_turns: the setting.
     tokens_*: as they are billed; the provider's own count if it reported one, else an estimate.
     cost_*: in US dollars if the price of every request is known, else in plain input tokens.
-    cost_before_warm: without masking, if the provider's cache had lost nothing.
     cost_sliding: with a window that slides at every turn.
     saved_error: how far the saving may be off, either way, in the unit of the costs.
     delta_percent: the bill after masking against the one before; less than 0 is a saving.
@@ -483,7 +404,6 @@ class Summary:
     tokens_after: int
     cost_unit: CostUnit
     cost_before: float
-    cost_before_warm: float
     cost_sliding: float
     cost_after: float
     saved_error: float
@@ -498,6 +418,12 @@ class Summary:
     arrival: ArrivalSummary | None = None
     recorded: RecordedSummary | None = None
 
+    @property
+    def money(self) -> Money:
+        """What all requests cost, in that unit."""
+        sums = self.requests, self.cost_before, self.cost_after
+        return Money(*sums, Margin(self.saved_error), self.asked_again)
+
 
 def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
     """Return the sums of a replay under one policy.
@@ -508,8 +434,8 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
     if not totals.requests:
         raise ValueError("no requests to sum up")
     unit = unit or choose_unit(totals)
-    before, after = price_bill(totals.before, unit), price_bill(totals.after, unit)
-    margin = totals.margin if unit == "input_tokens" else totals.dollar_margin
+    bill, money = totals.bill, choose_money(totals.bill, unit)
+    before, after = money.before, money.after
     worst, chosen, sliding = totals.worst, totals.chosen_rereads, totals.sliding_rereads
     return Summary(
         window_turns=totals.window_turns,
@@ -520,14 +446,13 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         tool_chars_after=totals.tool_chars_after,
         json_chars_before=totals.json_chars_before,
         json_chars_after=totals.json_chars_after,
-        tokens_before=round(totals.before.prompt),
-        tokens_after=round(totals.after.prompt),
+        tokens_before=round(bill.prompt_before),
+        tokens_after=round(bill.prompt_after),
         cost_unit=unit,
         cost_before=before,
-        cost_before_warm=price_bill(totals.before_warm, unit),
-        cost_sliding=price_bill(totals.sliding, unit),
+        cost_sliding=choose_money(totals.sliding, unit).after,
         cost_after=after,
-        saved_error=margin.width,
+        saved_error=money.error,
         delta_percent=(after / before - 1) * 100 if before else None,
         worst_percent=None if worst is None else (worst.part - 1) * 100,
         calls=chosen.calls,
@@ -535,52 +460,31 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         quotes=chosen.quoted,
         rereads_sliding=sliding.either,
         quotes_sliding=sliding.quoted,
-        asked_again=count_asked_again(totals),
-        arrival=summarize_arrival(totals, unit),
+        asked_again=money.asked_again,
+        arrival=summarize_arrival(totals.arrival, money),
         recorded=_summarize_recorded(totals.recorded, unit),
     )
 
 
-def count_asked_again(totals: Totals) -> int:
-    """Return how many calls refer to what was masked, or to what was left out at arrival."""
-    return totals.chosen_rereads.affected + totals.arrival.rereads.affected
-
-
-def _summarize_recorded(recorded: RecordedTotals, unit: CostUnit) -> RecordedSummary | None:
-    if not recorded.requests:
+def _summarize_recorded(bill: Bill, unit: CostUnit) -> RecordedSummary | None:
+    money = choose_money(bill, unit)
+    if not money.requests:
         return None
-    return RecordedSummary(
-        recorded.requests,
-        price_bill(recorded.before, unit),
-        price_bill(recorded.after, unit),
-        (recorded.margin if unit == "input_tokens" else recorded.dollar_margin).width,
-    )
+    return RecordedSummary(money.requests, money.before, money.after, money.error)
 
 
-def summarize_arrival(totals: Totals, unit: CostUnit) -> ArrivalSummary | None:
-    """Return what was left out at arrival, and what that saved; None if nothing was."""
-    arrival = totals.arrival
+def summarize_arrival(arrival: ArrivalTotals, money: Money) -> ArrivalSummary | None:
+    """Return what was left out at arrival, and what that saved of `money`; None if nothing was."""
     if not arrival.results:
         return None
-    both = price_bill(totals.before, unit) - price_bill(totals.after, unit)
-    if unit == "input_tokens":
-        return split_saving(arrival, both, totals.margin, arrival.cost, arrival.margin)
-    saved = arrival.dollars or 0.0
-    return split_saving(arrival, both, totals.dollar_margin, saved, arrival.dollar_margin)
-
-
-def split_saving(
-    arrival: ArrivalTotals, both: float, margin: Margin, saved: float, own_margin: Margin
-) -> ArrivalSummary:
-    """Return what was left out at arrival, and what that `saved` of what `both` have saved."""
     return ArrivalSummary(
         results=arrival.results,
         left_out_chars=arrival.chars,
         left_out_tokens=round(arrival.tokens),
-        saved=saved,
-        saved_error=own_margin.width,
-        saved_by_masking=both - saved,
-        saved_by_masking_error=split_error(margin.width, own_margin.width, saved),
+        saved=money.at_arrival,
+        saved_error=money.arrival_margin.width,
+        saved_by_masking=money.by_masking,
+        saved_by_masking_error=money.by_masking_error,
         rereads=arrival.rereads.either,
         quotes=arrival.rereads.quoted,
     )
@@ -593,29 +497,12 @@ def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
 
 def choose_unit(totals: Totals) -> CostUnit:
     """Return dollars if the prices of all requests are known, else input tokens."""
-    return "input_tokens" if totals.after.dollars is None else "usd"
+    return "usd" if totals.bill.is_all_in_dollars else "input_tokens"
 
 
-def list_standard(totals: Totals) -> list[str]:
-    """Return the tiers of service whose requests are priced as if they were standard ones."""
-    return sorted({price.standard_for for price, _ in totals.prices if price.standard_for})
-
-
-def list_borrowed(totals: Totals) -> list[str]:
-    """Return whose prices in dollars stand in for those of hosts that nobody knows.
-
-    The most frequent come first.
-    """
-    borrowed: Counter[str] = Counter()
-    for price, requests in totals.prices:
-        if price.borrowed_from is not None:
-            borrowed[price.borrowed_from] += requests
-    return [seller for seller, _ in borrowed.most_common()]
-
-
-def price_bill(bill: Bill, unit: CostUnit) -> float:
-    """Return a bill in this unit."""
-    return bill.cost if unit == "input_tokens" else bill.dollars or 0.0
+def choose_money(bill: Bill, unit: CostUnit) -> Money:
+    """Return the money of a bill in this unit."""
+    return bill.dollars if unit == "usd" else bill.tokens
 
 
 class AssumedPrice(NamedTuple):

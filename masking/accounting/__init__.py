@@ -1,31 +1,35 @@
 """What a conversation costs, with masking and without.
 
 A request's road: `read_prompt` counts it, `Ledger.enter` finds its conversation, sends both prompts
-to simulated prefix caches, and bills them.
+to simulated prefix caches, and makes out its `Bill`.
 """
 
+from masking.accounting.bill import (
+    NO_BILL,
+    NO_MARGIN,
+    NO_MONEY,
+    Bill,
+    Margin,
+    Money,
+    is_about_nothing,
+    read_margin,
+)
 from masking.accounting.cost import (
     AS_MUCH,
     DEFAULT_SPREAD,
-    NO_MARGIN,
     ArrivalSaving,
     Basis,
-    Bill,
     Cost,
-    Margin,
     MovePrice,
+    PromptCost,
     WorstBill,
-    is_about_nothing,
     mean_price,
-    read_margin,
-    split_error,
     worst_bill,
 )
 from masking.accounting.ledger import (
     Entry,
     LatestRequests,
     Ledger,
-    Savings,
     Sent,
     chain,
 )
@@ -64,7 +68,9 @@ from masking.accounting.rereads import (
 __all__ = [
     "AS_MUCH",
     "DEFAULT_SPREAD",
+    "NO_BILL",
     "NO_MARGIN",
+    "NO_MONEY",
     "PARTS",
     "ArrivalSaving",
     "Basis",
@@ -76,13 +82,14 @@ __all__ = [
     "LatestRequests",
     "Ledger",
     "Margin",
+    "Money",
     "Move",
     "MovePrice",
     "Piece",
     "Places",
     "PrefixCache",
     "Prompt",
-    "Savings",
+    "PromptCost",
     "Sent",
     "SentPrompt",
     "Sizes",
@@ -108,6 +115,5 @@ __all__ = [
     "read_pieces",
     "read_prompt",
     "run_lengths",
-    "split_error",
     "worst_bill",
 ]

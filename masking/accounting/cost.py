@@ -3,7 +3,7 @@
 A request has two prompts, the agent's and the masked one. Only one is sent, and for that one the
 provider reports its tokens; the other one's are estimated from it, with a margin of error. Three
 steps: `update_counts` says what the provider's counts so far tell about both prompts,
-`bill_request` bills both, and `price_move` says what a move of the boundary cost.
+`price_request` prices both, and `price_move` says what a move of the boundary cost.
 
 The margin says "+-" beside a saving. Its two sources are the size of the masked texts in the
 provider's tokens (`Rate`) and the blocks in which a cache keeps a prompt (`Margin`).
@@ -15,68 +15,13 @@ from itertools import accumulate
 from math import sqrt
 from typing import Literal, NamedTuple
 
+from masking.accounting.bill import NO_MARGIN, NO_MONEY, Bill, Margin, Money
 from masking.accounting.prompt import Comparison, Prompt
 from masking.prices import Pricing
 from masking.wire import Usage
 
 Basis = Literal["reported", "simulated"]
 """Where the cached tokens of the prompt that was sent come from."""
-
-
-# Margins.
-
-_DEVIATIONS = 2
-"""Standard deviations of the random errors: 19 of 20 sums are within."""
-
-
-@dataclass(frozen=True, slots=True)
-class Margin:
-    """By how much an amount of money may be off either way, in the unit of the amount.
-
-    Two kinds of error behave differently in a sum. An error in the size of a masked text has the
-    same direction at every request: such errors add up (`steady`). Where a prefix ends within a
-    block of the provider's cache is chance, at every request anew: the squares of such errors add
-    up (`variance`).
-    """
-
-    steady: float = 0.0
-    variance: float = 0.0
-
-    def __add__(self, other: "Margin") -> "Margin":
-        """Return the margin of a sum."""
-        return Margin(self.steady + other.steady, self.variance + other.variance)
-
-    def scale(self, factor: float) -> "Margin":
-        """Return the margin in another unit."""
-        return Margin(self.steady * factor, self.variance * factor * factor)
-
-    @property
-    def chance(self) -> float:
-        """By how much the amount may be off by chance alone."""
-        return _DEVIATIONS * sqrt(self.variance)
-
-    @property
-    def width(self) -> float:
-        """By how much the amount may be off either way."""
-        return self.steady + self.chance
-
-
-NO_MARGIN = Margin()
-"""The margin of an amount that is known exactly."""
-
-
-def read_margin(width: float, chance: float) -> Margin:
-    """Return the margin with this `width`, of which `chance` is random, as a record has both."""
-    return Margin(max(0.0, width - chance), (chance / _DEVIATIONS) ** 2)
-
-
-def is_about_nothing(saved: float, error: float) -> bool:
-    """Whether what was saved, or lost, may as well be nothing: it is within its margin of error.
-
-    This is the one rule for "about 0" and "about as unmasked", in every unit. Exactly nothing is
-    not about nothing: it is said as such.
-    """
-    return saved != 0 and abs(saved) <= error
 
 
 # What the provider counted of a conversation. Its count grows from request to request by what is
@@ -384,7 +329,7 @@ class PromptTokens(NamedTuple):
     writable: int | None = None
 
 
-class Bill(NamedTuple):
+class PromptCost(NamedTuple):
     """What a prompt costs: its tokens, those of them that are cached, and the price.
 
     `cost` is in input-token equivalents: as much as this many plain input tokens of a prompt below
@@ -409,9 +354,9 @@ class Cost:
         input-token equivalents.
     """
 
-    before: Bill
-    before_warm: Bill
-    after: Bill
+    before: PromptCost
+    before_warm: PromptCost
+    after: PromptCost
     predicted: int
     hit_rate: float
     basis: Basis
@@ -435,7 +380,7 @@ class Cost:
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
-def bill_request(
+def price_request(
     before: PromptTokens,
     after: PromptTokens,
     counts: Counts,
@@ -497,10 +442,10 @@ def bill_request(
         other_price = _price_uncached(other, other_tokens, other_cached, pricing)
     else:
         price = other_price = _price_as_reported(sent_tokens - cached, usage, pricing)
-    paid = _bill(sent_tokens, cached, price, pricing)
-    paid_warm = _bill(sent_tokens, max(cached, predicted), price, pricing)
-    estimated = _bill(other_tokens, other_cached, other_price, pricing)
-    estimated_warm = _bill(other_tokens, other_warm, other_price, pricing)
+    paid = _price(sent_tokens, cached, price, pricing)
+    paid_warm = _price(sent_tokens, max(cached, predicted), price, pricing)
+    estimated = _price(other_tokens, other_cached, other_price, pricing)
+    estimated_warm = _price(other_tokens, other_warm, other_price, pricing)
 
     # How far the estimated bill may be off. An error in what was masked before is in the whole
     # prompt and in its cached part alike, so it costs as much as cached tokens do (`shared`); the
@@ -559,10 +504,10 @@ def mean_price(tokens: float, written: float, write: float) -> float:
     return part * write + (1 - part)
 
 
-def _bill(prompt: float, cached: float, uncached: float, pricing: Pricing) -> Bill:
+def _price(prompt: float, cached: float, uncached: float, pricing: Pricing) -> PromptCost:
     cached = min(prompt, cached)
     cost = pricing.cost_of(prompt, cached, uncached)
-    return Bill(float(prompt), float(cached), cost, pricing.in_dollars(cost))
+    return PromptCost(float(prompt), float(cached), cost, pricing.in_dollars(cost))
 
 
 class MovePrice(NamedTuple):
@@ -603,7 +548,7 @@ class ArrivalSaving(NamedTuple):
     """What a request saves because long results were shortened when they arrived; an estimate.
 
     tokens: those that are left out, as the provider counts them.
-    cost, dollars: what they would cost; as in `Bill`. It is a part of what the request saves.
+    cost, dollars: what they would cost; as in `PromptCost`. It is a part of what the request saves.
     margin, dollar_margin: by how much that may be off.
     """
 
@@ -614,16 +559,7 @@ class ArrivalSaving(NamedTuple):
     dollar_margin: Margin
 
 
-_SPLIT_ERROR = 0.01
-"""The part of what arrival saved by which it may be mistaken for what masking saved."""
-
-
-def split_error(error: float, arrival_error: float, saved_at_arrival: float) -> float:
-    """Return how far what masking saved may be off, given that of all, and of what arrival saved.
-
-    Both are off together, as nobody counted the prompt that both have made shorter.
-    """
-    return max(abs(error - arrival_error), _SPLIT_ERROR * abs(saved_at_arrival))
+NO_ARRIVAL = ArrivalSaving(0.0, 0.0, None, NO_MARGIN, NO_MARGIN)
 
 
 def price_left_out(
@@ -656,6 +592,35 @@ def price_left_out(
         dollars=dollars,
         margin=margin,
         dollar_margin=margin.scale((dollars or 0.0) / (price or 1.0)),
+    )
+
+
+def make_bill(
+    cost: Cost, counts: Counts, usage: Usage, pricing: Pricing, arrival: ArrivalSaving | None
+) -> Bill:
+    """Return the bill of a request that cost this."""
+    arrival = arrival or NO_ARRIVAL
+    before, after = cost.before, cost.after
+    tokens = Money(1, before.cost, after.cost, cost.margin, 0, arrival.cost, arrival.margin)
+    dollars = unpriced = NO_MONEY
+    if before.dollars is None or after.dollars is None:
+        unpriced = tokens
+    else:
+        amounts = before.dollars, after.dollars, cost.dollar_margin
+        dollars = Money(1, *amounts, 0, arrival.dollars or 0.0, arrival.dollar_margin)
+    answer = None
+    if usage.completion is not None:
+        answer = pricing.price_answer(usage.completion, counts.sent)
+    return Bill(
+        tokens=tokens,
+        dollars=dollars,
+        unpriced=unpriced,
+        prompt_before=before.prompt,
+        prompt_after=after.prompt,
+        answers=answer is not None,
+        answer_dollars=answer or 0.0,
+        borrowed={} if pricing.borrowed_from is None else {pricing.borrowed_from: 1},
+        standard={} if pricing.standard_for is None else {pricing.standard_for: 1},
     )
 
 

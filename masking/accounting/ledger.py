@@ -16,17 +16,17 @@ from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
 
+from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill
 from masking.accounting.cost import (
-    NO_MARGIN,
     ArrivalSaving,
     Cost,
     Counts,
-    Margin,
     MovePrice,
     PromptTokens,
-    bill_request,
+    make_bill,
     price_left_out,
     price_move,
+    price_request,
     update_counts,
 )
 from masking.accounting.prefix_cache import (
@@ -80,56 +80,30 @@ class Sent:
     pieces: tuple[Piece, ...] | None = None
 
 
-@dataclass(slots=True)
-class Savings:
-    """What masking saved so far, with margins of error; less than 0 if it cost more than it saved.
-
-    tokens: in input-token equivalents.
-    dollars: of the requests whose price was known; None if there was none.
-    unpriced: the number of the other requests.
-    """
-
-    tokens: float = 0.0
-    dollars: float | None = None
-    unpriced: int = 0
-    margin: Margin = NO_MARGIN
-    dollar_margin: Margin = NO_MARGIN
-
-    def add(self, cost: Cost) -> None:
-        """Count what one request saved."""
-        self.tokens += cost.saved
-        self.margin += cost.margin
-        self.dollar_margin += cost.dollar_margin
-        if cost.saved_dollars is None:
-            self.unpriced += 1
-        else:
-            self.dollars = (self.dollars or 0.0) + cost.saved_dollars
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A request in the ledger.
 
-    savings, total: what has been saved up to it, in its conversation and in all.
+    bill: what it cost, with its answer; `so_far` is that of its conversation up to it.
     move: what it cost to mask more than in the request before; None if no more was masked, or if
         that request is not known.
     arrival: what leaving out a part of long results has saved of that; None if nothing is left out.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
-    recorded: what it really cost where it was masked already when it was recorded.
+    recorded: its bill as it was sent, where it was masked already when it was recorded.
     """
 
     cost: Cost
     conversation: int
-    savings: Savings
-    total: Savings
+    bill: Bill
+    so_far: Bill
     masked_before: frozenset[int] | None
     is_frozen: bool
     tripped: bool
     move: MovePrice | None = None
     arrival: ArrivalSaving | None = None
-    recorded: Cost | None = None
+    recorded: Bill | None = None
 
     @property
     def moved(self) -> bool:
@@ -176,7 +150,7 @@ class Breaker:
 
 @dataclass(slots=True)
 class _State:
-    """A conversation in the ledger: its number, its savings, what its last request masked.
+    """A conversation in the ledger: its number, its bill so far, what its last request masked.
 
     hit_rate, cost: of its last request.
     left_out: the tokens that were left out of that at arrival.
@@ -185,7 +159,7 @@ class _State:
     """
 
     number: int
-    savings: Savings = field(default_factory=Savings)
+    so_far: Bill = NO_BILL
     masked: frozenset[int] | None = None
     hit_rate: float = 1.0
     counts: Counts | None = None
@@ -206,7 +180,6 @@ class Ledger:
         max_conversations: int = _MAX_CONVERSATIONS,
         numbers: Iterator[int] | None = None,
     ) -> None:
-        self.total = Savings()
         self._latest: LatestRequests[_State] = LatestRequests(max_conversations)
         self._chains = Chains()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
@@ -240,8 +213,8 @@ class Ledger:
         usage = (sent.usage or Usage()).without_slips()
         whole = _send(self._cache_before, prompt.before, sent, pricing, prompt.altered)
         masked = _send(self._cache_after, prompt.after, sent, pricing, prompt.altered)
+        was = None
         if sent.pieces is None:
-            recorded = None
             counts = update_counts(
                 conversation.counts,
                 prompt,
@@ -249,9 +222,9 @@ class Ledger:
                 is_masked=sent.is_masked,
                 removed=sent.removed,
             )
-            cost = bill_request(whole, masked, counts, usage, pricing, conversation.hit_rate)
+            cost = price_request(whole, masked, counts, usage, pricing, conversation.hit_rate)
         else:
-            recorded, cost, counts = self._bill_recorded(
+            was, cost, counts = self._price_recorded(
                 conversation, sent, whole, masked, usage, pricing
             )
         conversation.counts = counts
@@ -269,22 +242,22 @@ class Ledger:
             cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
         )
         self._any_frozen |= tripped
-        for savings in (conversation.savings, self.total):
-            savings.add(cost)
+        bill = make_bill(cost, counts, usage, pricing, arrival)
+        conversation.so_far += bill
         return Entry(
             cost=cost,
             conversation=conversation.number,
-            savings=replace(conversation.savings),
-            total=replace(self.total),
+            bill=bill,
+            so_far=conversation.so_far,
             masked_before=masked_before if is_answered else None,
             is_frozen=conversation.breaker.tripped,
             tripped=tripped,
             move=move,
             arrival=arrival,
-            recorded=recorded,
+            recorded=None if was is None else make_bill(was, counts, usage, pricing, None),
         )
 
-    def _bill_recorded(
+    def _price_recorded(
         self,
         conversation: _State,
         sent: Sent,
@@ -293,7 +266,7 @@ class Ledger:
         usage: Usage,
         pricing: Pricing,
     ) -> tuple[Cost, Cost, Counts]:
-        """Bill a request that was masked already when it was recorded, as it was, and as it is now.
+        """Price a request that was masked when it was recorded, as it was, and as it is now.
 
         There are three prompts, of which the provider has counted one. Both others are derived from
         its count, at one rate. What was sent and what would be sent now may well be the same: then
@@ -305,7 +278,7 @@ class Ledger:
         counted = _send(self._cache_sent, pieces, sent, pricing, was.altered)
         counts = update_counts(conversation.counts, was, usage.prompt, is_masked=True)
         beside = whole._replace(altered=_measure(prompt.before, was.altered))
-        recorded = bill_request(beside, counted, counts, usage, pricing, conversation.hit_rate)
+        recorded = price_request(beside, counted, counts, usage, pricing, conversation.hit_rate)
 
         # The prompt after masking beside the one that was sent, the longer one first.
         pieces = align_pieces(pieces, prompt.after)
@@ -321,7 +294,7 @@ class Ledger:
         masked = masked._replace(altered=_measure(prompt.after, now.altered))
         counted = counted._replace(altered=_measure(pieces, now.altered))
         both = (masked, counted) if is_masked else (counted, masked)
-        cost = bill_request(*both, other_counts, usage, pricing, conversation.hit_rate)
+        cost = price_request(*both, other_counts, usage, pricing, conversation.hit_rate)
         after = cost.before if is_masked else cost.after
         cost = replace(recorded, after=after, margin=recorded.margin + cost.margin)
         return recorded, cost, counts

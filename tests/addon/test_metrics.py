@@ -56,7 +56,7 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
 
 # Through the proxy
 
-MONEY = ("cost_", "saved_", "net_", "total_net_")
+MONEY = ("cost_", "saved_", "net_")
 AT_ARRIVAL = (
     *("shortened", "long_kept", "left_out_chars", "left_out_tokens"),
     *("arrival_rereads", "arrival_quotes", "arrival_saved_tokens", "arrival_saved_tokens_error"),
@@ -154,7 +154,6 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "move_price_tokens": None,
         "boundary_held": False,
         "net_unpriced": 0,
-        "total_unpriced": 0,
         "price_borrowed_from": "OpenAI",
         "service_tier": None,
         "price_is_standard": None,

@@ -23,7 +23,7 @@ from addon.places import shipped
 from addon.records.record import REPLACED
 from addon.records.words import INPUT_TOKENS
 from addon.replay.replay import ReplaySettings, replay
-from masking.accounting import Bill, Cost
+from masking.accounting import Cost, PromptCost
 from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
@@ -161,10 +161,11 @@ def test_the_demo_shows_the_other_strategies_and_claims_no_more_than_a_replay(
 
 def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     """Return a request with tool results of these texts, before and after."""
-    bill = Bill(prompt=0.0, cached=0.0, cost=0.0, dollars=None)
+    nothing = PromptCost(prompt=0.0, cached=0.0, cost=0.0, dollars=None)
     cost = Cost(
-        before=bill, before_warm=bill, after=bill, predicted=0, hit_rate=1.0, basis="simulated"
-    )
+        before=nothing, before_warm=nothing, after=nothing,
+        predicted=0, hit_rate=1.0, basis="simulated",
+    )  # fmt: skip
     return PlayedRequest(written, sent, cost, INPUT_TOKENS, record={})
 
 

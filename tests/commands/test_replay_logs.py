@@ -21,9 +21,8 @@ from addon.places import state_folder
 from addon.records.words import render_dollars
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
 from addon.replay.logs.answer import LogAnswer, LoggedSession
-from addon.replay.reread import Rereads
 from addon.replay.totals import Totals
-from masking.accounting import Bill
+from masking.accounting import Bill, Money
 from tests.support.made_logs import MadeSession, write_claude_code
 from tests.support.places import ROOT
 from tests.support.sessions import CHATS
@@ -343,8 +342,8 @@ def test_each_agent_is_there_once() -> None:
 
 
 def logged(cost: float, saved: float) -> LoggedSession:
-    before, after = (Bill(1.0, 0.0, each, each) for each in (cost, cost - saved))
-    totals = Totals(requests=1, before=before, after=after, before_warm=before, sliding=after)
+    money = Money(1, cost, cost - saved)
+    totals = Totals(requests=1, bill=Bill(tokens=money, dollars=money))
     return LoggedSession("a", "s", None, NOW, 5, False, {"m": totals})
 
 
@@ -374,8 +373,9 @@ def test_the_headline_has_what_is_left_if_calls_that_asked_again_cost_something(
     asked_again: int, end: str
 ) -> None:
     answer, session = LogAnswer(), logged(15.0, 3.0)
-    rereads = Rereads(calls=80, affected=asked_again)
-    totals = dataclasses.replace(session.models["m"], requests=75, chosen_rereads=rereads)
+    money = Money(75, 15.0, 12.0)
+    bill = Bill(tokens=money, dollars=money).ask_again(asked_again)
+    totals = dataclasses.replace(session.models["m"], requests=75, bill=bill)
     answer.add(session._replace(models={"m": totals}))
     assert describe_section(answer, None).sentence.endswith(f"with masking $12.00: {end}")
 

@@ -846,7 +846,8 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
     }  # fmt: skip
     money = {
         "requests": 1, "before": 3.0, "after": 2.0, "saved": 1.0, "saved_error": 0.5,
-        "saved_share": 1 / 3, "saved_share_error": 0.5 / 3,
+        "saved_share": 1 / 3, "saved_share_error": 0.5 / 3, "saved_at_arrival": 0.0,
+        "saved_at_arrival_error": 0.0, "calls_that_asked_again": 0,
     }  # fmt: skip
     assert money == total["cost_in_dollars"] == total["cost_in_input_tokens"]
     assert {"on": {"failures": 1, "by_cause": {"500": 1}}} == total["failures_by_masking"]
@@ -949,11 +950,13 @@ def test_what_arrival_saved_is_shown_beside_what_masking_saved(
         "1 call repeated one whose result was shortened",
         "2 calls quoted what was left out at arrival",
     ] == rows["Re-reads"]
-    arrival = read_json(capsys)["total"]["arrival"]
+    total = read_json(capsys)["total"]
+    arrival, money = total["arrival"], total["cost_in_dollars"]
     assert (2, 70, 1, 2) == tuple(
         arrival[name] for name in ("shortened_results", "left_out_tokens", "rereads", "quotes")
     )
-    assert (3.0, 0.5) == (arrival["saved"]["in_dollars"], arrival["saved"]["in_dollars_error"])
+    assert (3.0, 0.5) == (money["saved_at_arrival"], money["saved_at_arrival_error"])
+    assert 3 == money["calls_that_asked_again"]
     assert {"file": 1} == arrival["kept_long_results_by_reason"]
 
     write_records(records, {**REQUEST, **bill(9, 5, 0.8)})

@@ -1,7 +1,7 @@
 """The history as the page gets it, with a proxy and without one."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -12,7 +12,8 @@ import pytest
 from addon.commands.page import serve_history
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Bill, RunFile, Running, Session, write_sessions
+from addon.records.sessions import RunFile, Running, Session, write_sessions
+from masking.accounting.bill import Bill, Margin, Money
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, write_records
 
@@ -38,6 +39,18 @@ def session(key: str, **fields: Any) -> Session:  # noqa: ANN401 - those of a se
     return Session(session=key, writer="w.1", began=LAST, last=LAST, **fields)
 
 
+ONE = Margin(1.0)
+
+
+def unpriced(tokens: Money) -> Bill:
+    return Bill(tokens=tokens, unpriced=tokens)
+
+
+def priced(tokens: Money, dollars: Money, borrowed: Mapping[str, int] | None = None) -> Bill:
+    rest = Money(tokens.requests - dollars.requests)
+    return Bill(tokens=tokens, dollars=dollars, unpriced=rest, borrowed=borrowed or {})
+
+
 FIELDS = ("unit", "before", "after", "steady", "unpriced")
 
 
@@ -45,10 +58,10 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
     write_sessions(
         state,
         [
-            session("priced", tokens=Bill(2, 9, 5, 1), dollars=Bill(2, 0.9, 0.5, 0.1)),
-            session("half", tokens=Bill(2, 9, 5, 1), dollars=Bill(1, 0.9, 0.5, 0.1)),
-            session("unpriced", tokens=Bill(2, 9, 5, 1)),
-            session("about", tokens=Bill(1, 9, 5), dollars=Bill(1, 1, 1), borrowed=("OpenAI",)),
+            session("priced", bill=priced(Money(2, 9, 5, ONE), Money(2, 0.9, 0.5, Margin(0.1)))),
+            session("half", bill=priced(Money(2, 9, 5, ONE), Money(1, 0.9, 0.5, Margin(0.1)))),
+            session("unpriced", bill=unpriced(Money(2, 9, 5, ONE))),
+            session("about", bill=priced(Money(1, 9, 5), Money(1, 1, 1), borrowed={"OpenAI": 1})),
             session("cached", prompt=10, cached=9, waits=(1.0, 4.0, 2.0)),
         ],
     )
@@ -127,7 +140,7 @@ def test_a_page_without_a_history_has_no_way_to_one(bare: PageServer) -> None:
 
 
 def test_a_history_that_cannot_be_read_is_an_error_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "sessions.sqlite3").mkdir()
+    (tmp_path / "history.sqlite3").mkdir()
     history = History(lambda: tmp_path, lambda: tmp_path / "requests.jsonl")
     server = PageServer(PageSettings(), dict, lambda *_: None, history)
     try:
@@ -149,13 +162,14 @@ def test_who_has_the_sessions_is_told_only_what_has_changed(state: Path) -> None
 
 
 def test_what_was_saved_at_arrival_is_in_the_unit_of_the_bill(state: Path) -> None:
-    fields = {"shortened": 2, "arrival_tokens": 3.0, "arrival_dollars": 0.5, "arrival_quotes": 1}
+    fields = {"shortened": 2, "arrival_quotes": 1}
+    tokens, dollars = Money(2, 9, 5, at_arrival=3.0), Money(2, 0.9, 0.1, at_arrival=0.5)
     write_sessions(
         state,
         [
-            session("priced", tokens=Bill(2, 9, 5), dollars=Bill(2, 0.9, 0.1), **fields),
-            session("unpriced", tokens=Bill(2, 9, 5), **fields),
-            session("off", tokens=Bill(2, 9, 5)),
+            session("priced", bill=priced(tokens, dollars), **fields),
+            session("unpriced", bill=unpriced(tokens), **fields),
+            session("off", bill=unpriced(Money(2, 9, 5))),
         ],
     )
     with serve_history() as url:

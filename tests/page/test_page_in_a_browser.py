@@ -15,8 +15,9 @@ import pytest
 
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Bill, Session, SessionLog, prepare_history, write_sessions
+from addon.records.sessions import Session, SessionLog, prepare_history, write_sessions
 from addon.records.words import render_dollars
+from masking.accounting.bill import Bill, Margin, Money
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
@@ -306,8 +307,7 @@ def make_sessions(count: int) -> Iterator[Session]:
             prompt=100,
             cached=90,
             waits=(1.5,),
-            tokens=Bill(10, 4e6, 3e6),
-            dollars=Bill(10, 4.0, 3.0, 0.1),
+            bill=Bill(tokens=Money(10, 4e6, 3e6), dollars=Money(10, 4.0, 3.0, Margin(0.1))),
         )
 
 

@@ -367,7 +367,7 @@ def test_a_masked_recording_costs_in_a_replay_what_its_records_say(
     for line in lines:
         tally.add(RequestRecord.model_validate_json(line))
     assert 0 == main(["replay", str(masked), *config])
-    (sentence,) = list_costs(tally.masked_bills, tally.count)
+    (sentence,) = list_costs(tally.masked_bill, tally.count)
     assert f"when it was recorded: {sentence}." in " ".join(capsys.readouterr().out.split())
 
 

@@ -8,8 +8,9 @@ import pytest
 from addon.records.build import RECORD_SCHEMA, describe_entry, describe_software, make_record
 from addon.records.record import RequestRecord
 from addon.stages import Answered, Measured
-from masking.accounting.cost import NO_MARGIN, Bill, Cost
-from masking.accounting.ledger import Entry, Ledger, Savings, Sent
+from masking.accounting.bill import NO_BILL, NO_MARGIN
+from masking.accounting.cost import Cost, PromptCost
+from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import Sizes, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.prices import Pricing
@@ -119,13 +120,13 @@ def test_a_record_counts_calls_that_repeat_what_was_masked(
 
 def test_everything_that_is_measured_and_billed_is_in_the_record() -> None:
     measured = {field.name for field in dataclasses.fields(Sizes)}
-    bill = Bill(1.0, 0.0, 1.0, None)
+    plain = PromptCost(1.0, 0.0, 1.0, None)
     cost = Cost(
-        before=bill, before_warm=bill, after=bill, predicted=0, hit_rate=1.0, basis="reported",
+        before=plain, before_warm=plain, after=plain, predicted=0, hit_rate=1.0, basis="reported",
         margin=NO_MARGIN,
     )  # fmt: skip
     entry = Entry(
-        cost=cost, conversation=7, savings=Savings(), total=Savings(), masked_before=None,
+        cost=cost, conversation=7, bill=NO_BILL, so_far=NO_BILL, masked_before=None,
         is_frozen=False, tripped=False,
     )  # fmt: skip
     assert measured | set(describe_entry(entry)) <= set(RequestRecord.model_fields)
@@ -140,7 +141,6 @@ ENTERED = (
     *("conversation", "boundary_moved", "move_price_tokens", "boundary_held", "rereads"),
     *("predicted_cached_tokens", "cached_tokens_basis", "saved_tokens_error"),
     *("cost_tokens_before", "cost_dollars_after", "net_tokens", "net_unpriced"),
-    *("total_net_tokens", "total_net_dollars_error", "total_unpriced"),
 )
 
 

@@ -18,7 +18,6 @@ from addon.records.sessions import (
     FILE,
     IDLE,
     MAX_SESSIONS,
-    Bill,
     RunFile,
     Running,
     Session,
@@ -30,6 +29,7 @@ from addon.records.sessions import (
     read_history,
     write_sessions,
 )
+from masking.accounting.bill import Bill, Margin, Money
 from masking.rewrite import read_request
 from masking.wire import CHAT, MESSAGES, RESPONSES, WireFormat
 from tests.support.made_up_records import bill, record, write_records
@@ -70,8 +70,8 @@ def test_a_row_sums_up_what_a_client_sends_under_one_id(tmp_path: Path) -> None:
     assert (3, 5, 2, 10, 8, 2.0) == (
         found.turns, found.results, found.masked, found.prompt, found.cached, found.wait,
     )  # fmt: skip
-    assert Bill(2, 6, 5, 0.5) == found.dollars
-    assert (6, 5) == (found.tokens.before, found.tokens.after)
+    assert Money(2, 6, 5, Margin(0.5)) == found.bill.dollars
+    assert (6, 5) == (found.bill.tokens.before, found.bill.tokens.after)
 
 
 def test_where_a_client_names_no_id_a_conversation_is_a_session(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_several_processes_see_of_a_session_is_added(tmp_path: Path) -> Non
         write(tmp_path, fields, writer=f"w{number}")
     (found,) = read_history(tmp_path)
     assert (3, 2, ("0", "1", "2")) == (found.requests, found.turns, found.models)
-    assert Bill(3, 12, 9) == found.dollars
+    assert Money(3, 12, 9) == found.bill.dollars
     assert "w2.1" == found.writer
 
 
@@ -121,7 +121,7 @@ def test_what_was_only_observed_says_what_it_would_have_cost(
 ) -> None:
     write(tmp_path, *({**A, **each} for each in requests))
     (found,) = read_history(tmp_path)
-    assert expected == (found.is_observed, found.dollars.before, found.dollars.after)
+    assert expected == (found.is_observed, found.bill.dollars.before, found.bill.dollars.after)
 
 
 def test_it_says_why_nothing_was_masked(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ parts = st.builds(
     last=st.integers(0, 59).map(at),
     models=st.lists(st.sampled_from("mno"), unique=True).map(tuple),
     requests=st.integers(0, 9),
-    dollars=st.builds(Bill, *[st.integers(0, 9)] * 5),
+    bill=st.builds(Bill, dollars=st.builds(Money, *[st.integers(0, 9)] * 3)),
     why=st.sampled_from([None, "because"]),
 )
 
@@ -282,7 +282,7 @@ def test_both_parts_of_a_session_come_to_the_same_in_either_order(
     one: Session, other: Session
 ) -> None:
     sums = [
-        (each.began, each.last, each.requests, each.dollars, set(each.models), each.why)
+        (each.began, each.last, each.requests, each.bill, set(each.models), each.why)
         for each in (one + other, other + one)
     ]
     assert sums[0] == sums[1]
@@ -409,6 +409,7 @@ def test_a_row_says_what_was_saved_at_arrival(tmp_path: Path) -> None:
         fields = {**A, **bill(9, 5), **saved, **rereads, "time": at(number)}
         write(tmp_path, fields | {"shortened": number + 1}, writer=f"w{number}")
     (found,) = read_history(tmp_path)
-    assert (2, 6, 1.0) == (found.shortened, found.arrival_tokens, found.arrival_dollars)
+    money = found.bill.dollars
+    assert (2, 6, 1.0) == (found.shortened, found.bill.tokens.at_arrival, money.at_arrival)
     assert (4, 2) == (found.arrival_rereads, found.arrival_quotes)
     assert found.why is None

@@ -8,8 +8,8 @@ import pytest
 
 from addon.places import recordings
 from addon.recordings.flows import name_of
-from addon.records.tally import Balance, BillSum, Tally, Waits
-from masking.accounting.cost import Margin
+from addon.records.tally import Balance, Tally, Waits
+from masking.accounting.bill import Margin, Money
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
 from tests.support.marks import as_one_test
 from tests.support.places import ROOT
@@ -22,12 +22,12 @@ def test_nothing_comes_to_nothing() -> None:
         counted.count,
         counted.failed,
         counted.changed,
-        counted.unpriced.requests,
+        counted.bill.unpriced.requests,
     )
     assert counted.most_expensive is None
-    assert (None, None) == (counted.tokens.saved_share, counted.tokens.saved_share_error)
+    assert (None, None) == (counted.bill.tokens.saved_share, counted.bill.tokens.saved_share_error)
     assert counted.redaction.share is None
-    assert not counted.tokens.is_certain
+    assert not counted.bill.tokens.is_certain
 
 
 @as_one_test
@@ -194,22 +194,22 @@ def test_cached_tokens_are_counted_where_they_are_reported() -> None:
 
 def test_bills_are_summed_in_tokens_and_where_a_price_is_known_in_dollars() -> None:
     counted = tally(bill(10, 6, 1), bill(10, 9, 0.5) | UNPRICED, {"cost_tokens_before": None})
-    assert BillSum(2, 20, 15, Margin(1.5)) == counted.tokens
-    assert BillSum(1, 10, 6, Margin(1)) == counted.dollars
-    assert BillSum(1, 10, 9, Margin(0.5)) == counted.unpriced
+    assert Money(2, 20, 15, Margin(1.5)) == counted.bill.tokens
+    assert Money(1, 10, 6, Margin(1)) == counted.bill.dollars
+    assert Money(1, 10, 9, Margin(0.5)) == counted.bill.unpriced
 
 
 @pytest.mark.parametrize(
     ("summed", "saved", "share", "error", "is_certain"),
     [
-        pytest.param(BillSum(1, 8, 6, Margin(1)), 2, 0.25, 0.125, True, id="a saving"),
-        pytest.param(BillSum(1, 8, 10, Margin(1)), -2, -0.25, 0.125, True, id="a loss"),
-        pytest.param(BillSum(1, 8, 6, Margin(2)), 2, 0.25, 0.25, False, id="as large as the error"),
-        pytest.param(BillSum(1, 8, 8, Margin(0)), 0, 0, 0, False, id="nothing saved"),
+        pytest.param(Money(1, 8, 6, Margin(1)), 2, 0.25, 0.125, True, id="a saving"),
+        pytest.param(Money(1, 8, 10, Margin(1)), -2, -0.25, 0.125, True, id="a loss"),
+        pytest.param(Money(1, 8, 6, Margin(2)), 2, 0.25, 0.25, False, id="as large as the error"),
+        pytest.param(Money(1, 8, 8, Margin(0)), 0, 0, 0, False, id="nothing saved"),
     ],
 )
 def test_a_saving_is_told_with_its_margin(
-    summed: BillSum, saved: float, share: float, error: float, is_certain: bool
+    summed: Money, saved: float, share: float, error: float, is_certain: bool
 ) -> None:
     assert (saved, share, error) == (summed.saved, summed.saved_share, summed.saved_share_error)
     assert is_certain is summed.is_certain
@@ -273,12 +273,12 @@ def test_a_conversation_counts_once() -> None:
 
 def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -> None:
     paid = [bill(1, 1, subscription=paid) for paid in (True, False, None)]
-    assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).bills.subscriptions
+    assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).bill.on_plan
 
 
 def billed(records: list[Record]) -> list[Record]:
     """Return the records of a recorded session that are billed, in order."""
-    return [each for each in records if each.get("total_net_tokens") is not None]
+    return [each for each in records if each.get("net_tokens") is not None]
 
 
 QUICK = ("mini-swe-agent-scratch", "anthropic-tour", "codex-tour")
@@ -291,29 +291,31 @@ SESSIONS = [
 
 @pytest.mark.live
 @pytest.mark.parametrize("recording", SESSIONS, ids=lambda path: name_of(path))
-def test_the_margins_of_a_session_come_to_that_of_the_ledger(
+def test_the_records_of_a_conversation_add_up_to_what_the_ledger_says(
     recording: Path, replay_once: Replay
 ) -> None:
     records = billed(replay_once(recording, None))
     assert records
-    counted, last, rounded = tally(*records), records[-1], 0.1 * len(records)
-    assert pytest.approx(last["total_net_tokens"], abs=rounded) == counted.tokens.saved
-    assert pytest.approx(last["total_net_tokens_error"], abs=rounded) == counted.tokens.error
-    dollars = last["total_net_dollars_error"]
-    if dollars is not None:
-        assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == counted.dollars.error
+    for number in {each["conversation"] for each in records}:
+        own = [each for each in records if each["conversation"] == number]
+        bill, last, rounded = tally(*own).bill, own[-1], 0.1 * len(own)
+        assert pytest.approx(last["net_tokens"], abs=rounded) == bill.tokens.saved
+        assert pytest.approx(last["net_tokens_error"], abs=rounded) == bill.tokens.error
+        dollars = last["net_dollars_error"]
+        if dollars is not None:
+            assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == bill.dollars.error
 
 
 def test_what_is_chance_evens_out_over_many_requests() -> None:
     errors = {"saved_tokens_error": 3.0, "saved_tokens_error_by_chance": 2.0}
     counted = tally(*[bill(10, 5, 6) | errors] * 4)
-    assert Margin(4.0, 4.0) == counted.tokens.margin
-    assert 4 + 2 * 2 == counted.tokens.error
-    assert 2 * counted.tokens.error == counted.dollars.error
+    assert Margin(4.0, 4.0) == counted.bill.tokens.margin
+    assert 4 + 2 * 2 == counted.bill.tokens.error
+    assert 2 * counted.bill.tokens.error == counted.bill.dollars.error
 
 
 def test_a_margin_of_which_no_part_is_known_to_be_chance_adds_up() -> None:
-    assert 12 == tally(*[bill(10, 5, 3)] * 4).tokens.error
+    assert 12 == tally(*[bill(10, 5, 3)] * 4).bill.tokens.error
 
 
 @pytest.mark.live
@@ -326,7 +328,7 @@ def test_the_order_of_records_does_not_matter(replay_once: Replay) -> None:
         back.add(second)
     assert forth.kept == back.kept
     assert forth.most_expensive == back.most_expensive
-    assert pytest.approx(forth.tokens.saved) == back.tokens.saved
+    assert pytest.approx(forth.bill.tokens.saved) == back.bill.tokens.saved
 
 
 def test_conversations_that_need_masking_are_counted_once_and_so_is_each_summary() -> None:

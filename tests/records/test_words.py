@@ -5,14 +5,13 @@ import pytest
 from addon.passed import HELD
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.record import RequestRecord
-from addon.records.tally import BillSum, Totals, read_savings
+from addon.records.tally import Totals
 from addon.records.words import (
     DOLLARS,
     INPUT_TOKENS,
     Currency,
     explain_unmasked,
     find_currency,
-    find_record_currency,
     list_arrival,
     list_rereads,
     render_bill,
@@ -24,14 +23,14 @@ from addon.records.words import (
     render_prices,
     render_range,
     render_saved_percent,
-    render_savings,
     render_tally,
     render_totals,
     render_uncertain,
     why_lost,
 )
-from masking.accounting.cost import NO_MARGIN, Bill, Cost, Margin
-from masking.accounting.ledger import Entry, Savings
+from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill, Margin, Money
+from masking.accounting.cost import Cost, PromptCost
+from masking.accounting.ledger import Entry
 from masking.prices import PriceSettings, Pricing, find_pricing
 from tests.support.made_up_records import UNPRICED, bill, record, tally
 from tests.support.marks import as_one_test
@@ -57,7 +56,7 @@ OPENAIS = Currency(borrowed_from=("OpenAI",))
 def test_what_may_as_well_be_nothing_is_about_0(
     before: float, after: float, error: float, cell: str | None, percent: str
 ) -> None:
-    assert cell == render_uncertain(BillSum(1, before, after, Margin(error)))
+    assert cell == render_uncertain(Money(1, before, after, Margin(error)))
     assert percent == render_saved_percent(before, before - after, error)
 
 
@@ -77,7 +76,7 @@ def test_what_may_as_well_be_nothing_is_about_0(
 def test_the_net_has_its_margin_and_its_unit(
     before: float, after: float, error: float, currency: Currency, shown: str
 ) -> None:
-    assert shown == render_net(BillSum(1, before, after, Margin(error)), currency)
+    assert shown == render_net(Money(1, before, after, Margin(error)), currency)
 
 
 @as_one_test
@@ -162,7 +161,7 @@ def test_an_amount_says_whose_price_it_is_at(currency: Currency, expected: str) 
 def test_a_bill_says_what_was_paid_and_what_would_have_been(
     before: float, after: float, error: float, currency: Currency, expected: str
 ) -> None:
-    assert expected == render_bill(BillSum(1, before, after, Margin(error)), currency)
+    assert expected == render_bill(Money(1, before, after, Margin(error)), currency)
 
 
 @pytest.mark.parametrize(
@@ -176,22 +175,22 @@ def test_a_bill_says_what_was_paid_and_what_would_have_been(
 def test_a_bill_of_what_was_only_observed_is_turned_round(
     before: float, after: float, error: float, expected: str
 ) -> None:
-    found = render_bill(BillSum(1, before, after, Margin(error)), DOLLARS, is_dry_run=True)
+    found = render_bill(Money(1, before, after, Margin(error)), DOLLARS, is_dry_run=True)
     assert expected == found
 
 
 def test_a_mix_of_sure_and_borrowed_prices_is_about_right() -> None:
     sums = tally(bill(4, 3), bill(2, 1, price_borrowed_from="OpenAI"))
-    assert OPENAIS == find_currency(sums.bills)
-    assert INPUT_TOKENS == find_currency(tally(bill(4, 3) | UNPRICED).bills)
+    assert OPENAIS == find_currency(sums.bill)
+    assert INPUT_TOKENS == find_currency(tally(bill(4, 3) | UNPRICED).bill)
 
 
 def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
     known: dict[str, object] = {"service_tier": "fast", "price_is_standard": False}
     unknown: dict[str, object] = {"service_tier": "flex", "price_is_standard": True}
-    assert DOLLARS == find_currency(tally(bill(4, 3) | known).bills)
+    assert DOLLARS == find_currency(tally(bill(4, 3) | known).bill)
     sums = tally(bill(4, 3) | known, bill(2, 1) | unknown)
-    assert Currency(standard_for=("flex",)) == find_currency(sums.bills)
+    assert Currency(standard_for=("flex",)) == find_currency(sums.bill)
     entry = entry_of(dollars(20), dollars(10))
     assert "cost $0.02 -> $0.01 (-50%)" == render_cost(record_of(entry, **known))
     assert "cost $0.02 -> $0.01 at the standard price, not that of flex (-50%)" == render_cost(
@@ -203,40 +202,54 @@ def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
 
 
 def entry_of(
-    before: Bill,
-    after: Bill,
-    warm: Bill | None = None,
-    savings: Savings | None = None,
+    before: PromptCost,
+    after: PromptCost,
+    warm: PromptCost | None = None,
+    so_far: Bill = NO_BILL,
     margin: Margin = NO_MARGIN,
 ) -> Entry:
     cost = Cost(
         before=before, before_warm=warm or before, after=after, predicted=0, hit_rate=1.0,
         basis="reported", margin=margin,
     )  # fmt: skip
-    savings = savings or Savings()
     return Entry(
         cost=cost,
         conversation=7,
-        savings=savings,
-        total=savings,
+        bill=NO_BILL,
+        so_far=so_far,
         masked_before=None,
         is_frozen=False,
         tripped=False,
     )
 
 
+def saved(
+    tokens: float,
+    dollars: float | None = None,
+    unpriced: int = 0,
+    margin: Margin = NO_MARGIN,
+    dollar_margin: Margin = NO_MARGIN,
+) -> Bill:
+    """Return a bill that says so."""
+    return Bill(
+        tokens=Money(9, tokens, 0.0, margin),
+        dollars=Money() if dollars is None else Money(9 - unpriced, dollars, 0.0, dollar_margin),
+        unpriced=Money(unpriced),
+    )
+
+
 def record_of(entry: Entry | None = None, /, **fields: object) -> RequestRecord:
     least = {"time": "2026-01-01T00:00:00.000+00:00", "host": "h", "path": "/p", "masking": "on"}
-    entered = {**describe_entry(entry), "net_unpriced": entry.savings.unpriced} if entry else {}
+    entered = describe_entry(entry) if entry else {}
     return RequestRecord.model_validate({**least, **entered, **fields})
 
 
-def tokens(cost: float) -> Bill:
-    return Bill(cost, 0.0, cost, None)
+def tokens(cost: float) -> PromptCost:
+    return PromptCost(cost, 0.0, cost, None)
 
 
-def dollars(cost: float) -> Bill:
-    return Bill(cost, 0.0, cost, cost / 1_000)
+def dollars(cost: float) -> PromptCost:
+    return PromptCost(cost, 0.0, cost, cost / 1_000)
 
 
 @as_one_test
@@ -282,21 +295,21 @@ def test_a_cost_is_told(entry: Entry, expected: str) -> None:
 
 @as_one_test
 @pytest.mark.parametrize(
-    ("savings", "expected"),
+    ("so_far", "expected"),
     [
-        (Savings(1_000.0, 1.5), "+$1.50"),
-        (Savings(-1_000.0, -1.5), "-$1.50"),
-        (Savings(1_234.5, None), "+1,234 input tokens"),
-        (Savings(-1_234.0, None), "-1,234 input tokens"),
-        (Savings(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.50 ±0.30"),
-        (Savings(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
-        (Savings(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
-        (Savings(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
+        (saved(1_000.0, 1.5), "+$1.50"),
+        (saved(-1_000.0, -1.5), "-$1.50"),
+        (saved(1_234.5, None), "+1,234 input tokens"),
+        (saved(-1_234.0, None), "-1,234 input tokens"),
+        (saved(1_000.0, 1.5, 0, Margin(50.0), Margin(0.1, 0.01)), "+$1.50 ±0.30"),
+        (saved(1_000.0, 1.5, 0, Margin(900.0), Margin(1.6)), "about 0"),
+        (saved(-1_000.0, 1.5, 2, Margin(90.0), Margin(1.6)), "-1,000 ±90 input tokens"),
+        (saved(-1_000.0, None, 2, Margin(1_000.0)), "about 0"),
     ],
 )
-def test_savings_have_their_sign(savings: Savings, expected: str) -> None:
-    record = record_of(entry_of(dollars(20), dollars(20), savings=savings))
-    assert expected == render_savings(read_savings(record), find_record_currency(record))
+def test_what_was_saved_so_far_has_its_sign(so_far: Bill, expected: str) -> None:
+    record = record_of(entry_of(dollars(20), dollars(20), so_far=so_far), tool_results=1)
+    assert f", net {expected} in conversation 7" in render_line(record)
 
 
 @pytest.mark.parametrize(
@@ -318,19 +331,19 @@ def test_the_prices_and_their_source_are_shown(pricing: Pricing, expected: str) 
 
 
 @pytest.mark.parametrize(
-    ("savings", "tail"),
+    ("so_far", "tail"),
     [
-        (Savings(0.0, 0.0), "cost $0.02, cached at 0.5 (config)"),
+        (saved(0.0, 0.0), "cost $0.02, cached at 0.5 (config)"),
         (
-            Savings(5.0, 0.5),
+            saved(5.0, 0.5),
             "cost $0.02, cached at 0.5 (config), net +$0.50 in conversation 7",
         ),
     ],
     ids=["as long as nothing was saved there is no net", "the net is told"],
 )
-def test_the_log_line_has_the_cost_whether_masking_or_not(savings: Savings, tail: str) -> None:
+def test_the_log_line_has_the_cost_whether_masking_or_not(so_far: Bill, tail: str) -> None:
     record = record_of(
-        entry_of(dollars(20), dollars(20), savings=savings),
+        entry_of(dollars(20), dollars(20), so_far=so_far),
         masking="off",
         status=200,
         tool_results=3,
@@ -906,8 +919,8 @@ MEASURED: dict[str, object] = {
         ),
         pytest.param(
             [
-                {"conversation": 1, "total_net_tokens": 5.0, "boundary_held": True},
-                {"conversation": 1, "total_net_tokens": 9.0, "boundary_held": True},
+                {"conversation": 1, "boundary_held": True},
+                {"conversation": 1, "boundary_held": True},
             ],
             "2 requests: 2 with masking on (0 failed); 0 results masked; "
             "1 conversation with a held boundary",
@@ -1014,7 +1027,7 @@ def test_what_arrival_saved_stands_beside_what_masking_saved(
     records: list[dict[str, object]], expected: list[str]
 ) -> None:
     counted = tally(*records)
-    found = [*list_arrival(counted, counted.masked_bills)]
+    found = [*list_arrival(counted, counted.masked_bill)]
     assert [each.replace(" ±0 ", " ") for each in expected] == [
         each.replace(" ±0 ", " ") for each in found
     ]
@@ -1071,6 +1084,5 @@ def test_what_was_only_observed_would_have_been_saved() -> None:
 def test_a_saving_is_told_with_what_is_left_if_calls_that_asked_again_cost_something(
     sums: tuple[int, float, float], calls: int, expected: str
 ) -> None:
-    assert expected == render_range(BillSum(*sums), calls)
-    about = BillSum(*sums, Margin(1.0))
-    assert "" == render_range(about, calls)
+    assert expected == render_range(Money(*sums, asked_again=calls))
+    assert "" == render_range(Money(*sums, Margin(1.0), calls))

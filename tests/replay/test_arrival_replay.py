@@ -257,9 +257,9 @@ def test_a_trial_gives_the_same_figures(
     assert replace(totals.arrival.rereads, calls=calls) == outcome.left_out
     assert totals.chosen_rereads == outcome.rereads
     assert outcome.left_out.quoted == 1 == outcome.left_out.repeated
-    assert totals.after.prompt == pytest.approx(outcome.tokens)
-    assert totals.after.cost == pytest.approx(outcome.cost)
-    assert totals.before.cost == pytest.approx(sum(each.cost for each in fast_replay.plain))
+    assert totals.bill.prompt_after == pytest.approx(outcome.tokens)
+    assert totals.bill.tokens.after == pytest.approx(outcome.cost)
+    assert totals.bill.tokens.before == pytest.approx(sum(each.cost for each in fast_replay.plain))
 
 
 def test_outcomes_are_added() -> None:

@@ -25,7 +25,7 @@ from addon.replay.report.page import (
     render_report,
 )
 from addon.replay.totals import Comparison
-from masking.accounting.cost import Bill, price_move
+from masking.accounting.cost import PromptCost, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
@@ -318,7 +318,7 @@ def test_moves_are_told_with_what_they_have_saved() -> None:
 
 def test_a_move_that_costs_nothing_has_no_price() -> None:
     comparison = replayed(Talk(turns=0))
-    nothing = Bill(0.0, 0.0, 0.0, 0.0)
+    nothing = PromptCost(0.0, 0.0, 0.0, 0.0)
     (request,) = comparison.chosen
     cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
     move = price_move(None, cost, request.pricing)

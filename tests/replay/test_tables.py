@@ -26,7 +26,15 @@ from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
 from tests.support.marks import as_one_test
-from tests.support.replays import NOON, Talk, add_up, in_tokens, replayed, settings
+from tests.support.replays import (
+    NOON,
+    Talk,
+    add_up,
+    in_tokens,
+    priced_anew,
+    replayed,
+    settings,
+)
 
 
 def together(*comparisons: Comparison) -> Totals:
@@ -53,6 +61,12 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
     ("summary", "expected"),
     [
         pytest.param(summed(0.817, 0.719), "You save $0.098, 12%", id="saved"),
+        pytest.param(
+            dataclasses.replace(summed(9.0, 6.0), asked_again=3),
+            "You save $3.00, 33%; 26% if each of the 3 calls that asked again cost one more "
+            "request",
+            id="with calls that asked again",
+        ),
         pytest.param(summed(81.7, 80.9), "You save $0.80, 1.0%", id="a little"),
         pytest.param(summed(0.5, 0.55), "You pay $0.050 more, 10%", id="lost"),
         pytest.param(summed(0.5, 0.49, 0.02), "You save about nothing", id="within the error"),
@@ -129,10 +143,8 @@ def test_each_policy_has_its_bill_and_its_calls() -> None:
 
 def free(request: ReplayedRequest) -> ReplayedRequest:
     """Return a request that costs nothing."""
-    cost = request.entry.cost
-    bills = [bill._replace(cost=0.0, dollars=0.0) for bill in (cost.before, cost.after)]
-    changed = dataclasses.replace(cost, before=bills[0], after=bills[1])
-    return dataclasses.replace(request, entry=dataclasses.replace(request.entry, cost=changed))
+    nothing = request.entry.cost.before._replace(cost=0.0, dollars=0.0)
+    return priced_anew(request, nothing, nothing)
 
 
 def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:

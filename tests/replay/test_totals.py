@@ -16,11 +16,12 @@ from addon.replay.totals import (
     ConversationTotals,
     Totals,
     add_all,
+    choose_unit,
     compare,
     summarize,
 )
 from addon.replay.tune.fast_replay import FastReplay
-from masking.accounting.cost import Bill, WorstBill, worst_bill
+from masking.accounting.cost import PromptCost, WorstBill, worst_bill
 from masking.model import ChatMessage
 from masking.prices import PriceSettings
 from masking.reduction import ReductionOptions
@@ -28,7 +29,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
-from tests.support.replays import Talk, add_up, replayed
+from tests.support.replays import Talk, add_up, priced_anew, replayed
 from tests.support.sessions import CHATS, each_of, grow, read_chat, work, write_body
 from tests.support.sessions import Talk as SentTalk
 
@@ -42,8 +43,9 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
     totals, costs = add_up(ONE).totals, [request.entry.cost for request in ONE.chosen]
     assert (9, 3) == (totals.requests, totals.window_turns)
     assert sum(request.sizes.masked for request in ONE.chosen) == totals.masked_tool_results
-    assert sum(cost.after.cost for cost in costs) == pytest.approx(totals.after.cost)
-    assert sum(cost.before.dollars or 0.0 for cost in costs) == pytest.approx(totals.before.dollars)
+    assert sum(cost.after.cost for cost in costs) == pytest.approx(totals.bill.tokens.after)
+    dollars = sum(cost.before.dollars or 0.0 for cost in costs)
+    assert dollars == pytest.approx(totals.bill.dollars.before)
     paid, whole = ([*map(float, bills)] for bills in zip(
         *((cost.after.cost, cost.before.cost) for cost in costs), strict=True
     ))  # fmt: skip
@@ -52,10 +54,11 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
 
 def test_dollars_are_known_if_those_of_all_are() -> None:
     one, other = add_up(ONE).totals, add_up(OTHER).totals
-    assert one.after.dollars is not None
-    assert (one + one).after.dollars == 2 * one.after.dollars
-    assert None is (one + other).after.dollars is (other + one).after.dollars
-    assert (one + other).after.cost == one.after.cost + other.after.cost
+    assert ("usd", "input_tokens") == (choose_unit(one), choose_unit(other))
+    assert (one + one).bill.dollars.after == 2 * one.bill.dollars.after
+    assert "input_tokens" == choose_unit(one + other) == choose_unit(other + one)
+    assert (one + other).bill.tokens == one.bill.tokens + other.bill.tokens
+    assert (one + other).bill.unpriced == other.bill.tokens
 
 
 def test_the_worst_of_all_is_the_first_of_the_highest() -> None:
@@ -76,16 +79,8 @@ def test_prices_are_counted_by_model() -> None:
 
 
 def test_what_costs_nothing_has_no_worst_moment() -> None:
-    nothing = Bill(0.0, 0.0, 0.0, 0.0)
-    requests = tuple(
-        replace(
-            request,
-            entry=replace(
-                request.entry, cost=replace(request.entry.cost, before=nothing, after=nothing)
-            ),
-        )
-        for request in ONE.chosen
-    )
+    nothing = PromptCost(0.0, 0.0, 0.0, 0.0)
+    requests = tuple(priced_anew(request, nothing, nothing) for request in ONE.chosen)
     assert None is add_up(replace(ONE, chosen=requests)).totals.worst
 
 
@@ -96,11 +91,8 @@ def test_no_conversations_come_to_nothing() -> None:
 def counted(request: ReplayedRequest, before: float, after: float) -> ReplayedRequest:
     """Return a request whose prompt came to so many tokens at the provider, all and masked."""
     cost = request.entry.cost
-    bills = [bill._replace(prompt=n) for bill, n in ((cost.before, before), (cost.after, after))]
-    entry = dataclasses.replace(
-        request.entry, cost=dataclasses.replace(cost, before=bills[0], after=bills[1])
-    )
-    return dataclasses.replace(request, entry=entry)
+    both = cost.before._replace(prompt=before), cost.after._replace(prompt=after)
+    return priced_anew(request, *both)
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,7 @@ def test_no_secret_stands_in_a_record_in_the_memory_or_in_a_log_line(
         request = addon.pass_on(told.body, path, headers=HEADERS, answer=ANSWER)
         assert request.raw_content != told.body
     addon.stop()
-    assert [] == find_secrets(addon, caplog, "sessions.sqlite3")
+    assert [] == find_secrets(addon, caplog, "history.sqlite3")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_no_secret_stands_in_a_record_in_the_memory_or_in_a_log_line(
         pytest.param(b'{"hunter2": {"hunter2": 1}', (), id="half a JSON"),
         pytest.param(b'["hunter2"]', (), id="no object"),
         pytest.param(
-            b'{"messages": [{"hunter2": "hunter2"}]}', ("sessions.sqlite3",), id="no messages"
+            b'{"messages": [{"hunter2": "hunter2"}]}', ("history.sqlite3",), id="no messages"
         ),
     ],
 )

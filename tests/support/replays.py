@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from addon.replay.replay import RecordedRequest, ReplaySettings
+from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings
 from addon.replay.totals import (
     ComparedRequest,
     Comparison,
@@ -14,7 +14,8 @@ from addon.replay.totals import (
     ConversationTotals,
     compare,
 )
-from masking.accounting.cost import Bill
+from masking.accounting.bill import Bill, Money
+from masking.accounting.cost import PromptCost
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
@@ -28,13 +29,24 @@ POLICY = MaskPolicy(True, 3, skip_if_not_shorter=True)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
-def in_tokens(bill: Bill) -> float:
+def in_tokens(bill: PromptCost) -> float:
     return bill.cost
 
 
-def in_dollars(bill: Bill) -> float:
+def in_dollars(bill: PromptCost) -> float:
     assert bill.dollars is not None
     return bill.dollars
+
+
+def priced_anew(request: ReplayedRequest, before: PromptCost, after: PromptCost) -> ReplayedRequest:
+    """Return a request whose two prompts cost this."""
+    cost = replace(request.entry.cost, before=before, after=after)
+    tokens = Money(1, before.cost, after.cost)
+    dollars = Money(1, before.dollars or 0.0, after.dollars or 0.0)
+    bill = Bill(
+        tokens=tokens, dollars=dollars, prompt_before=before.prompt, prompt_after=after.prompt
+    )
+    return replace(request, entry=replace(request.entry, cost=cost, bill=bill))
 
 
 @dataclass(frozen=True)

@@ -407,7 +407,7 @@ async function read() {
   if (!answer || !answer.ok) {
     place("problem").hidden = false;
     place("problem").textContent = !isFirst ? "What served this page has ended; what it showed stays here."
-      : "The history cannot be read: its file, sessions.sqlite3 in the state folder, says no more.";
+      : "The history cannot be read: its file, history.sqlite3 in the state folder, says no more.";
     if (isFirst) place("net").textContent = "No history";
     return;
   }

@@ -40,9 +40,9 @@ from addon.replay.totals import (
     summarize,
 )
 from masking.accounting import (
-    Bill,
     Move,
     MovePrice,
+    PromptCost,
     divide_savings,
     label_reasons,
     run_lengths,
@@ -191,7 +191,7 @@ def _hash(text: str) -> str:
 
 # What the script draws, as one block of JSON: costs, tokens, the masking map, the moves
 
-Value = Callable[[Bill], float]
+Value = Callable[[PromptCost], float]
 """Returns a bill's amount in the unit that is wanted."""
 
 _VALUES: dict[CostUnit, Value] = {
@@ -234,7 +234,7 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def bills_by_policy(comparison: Comparison) -> dict[PolicyKey, list[Bill]]:
+def bills_by_policy(comparison: Comparison) -> dict[PolicyKey, list[PromptCost]]:
     """Return what each request costs, by policy."""
     return {
         "everything": [request.entry.cost.before for request in comparison.chosen],
@@ -260,7 +260,7 @@ def _introduce(comparison: Comparison) -> str:
     )
 
 
-def _describe_bills(bills: Sequence[Bill], unit: CostUnit) -> dict[str, list[float]]:
+def _describe_bills(bills: Sequence[PromptCost], unit: CostUnit) -> dict[str, list[float]]:
     value = _VALUES[unit]
     return {
         "prompt": _round((bill.prompt for bill in bills), 1),
@@ -327,7 +327,7 @@ def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[Bounda
     return [replace(move, **each._asdict()) for move, each in zip(moves, earned, strict=True)]
 
 
-def _value_arrival(request: ReplayedRequest, paid: Bill, value: Value) -> float:
+def _value_arrival(request: ReplayedRequest, paid: PromptCost, value: Value) -> float:
     """Return what arrival saved at a request, which no move has."""
     arrival = request.entry.arrival
     if arrival is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from addon.counts import pluralize
+from addon.records.words import render_range
 from addon.replay.numbers import (
     choose_money_format,
     describe_arrival,
@@ -18,6 +19,7 @@ from addon.replay.totals import (
     CostUnit,
     Summary,
     Totals,
+    choose_money,
     choose_unit,
     summarize,
 )
@@ -105,18 +107,19 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     if not saved or is_about_nothing(saved, summary.saved_error):
         return Headline("You save about nothing", sentence)
     verb, more = ("save", "") if saved > 0 else ("pay", " more")
+    left = render_range(summary.money)
     if unit == "input_tokens":
-        return Headline(f"You {verb} {percent}{more}", sentence)
-    return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}", sentence)
+        return Headline(f"You {verb} {percent}{more}{left}", sentence)
+    return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}{left}", sentence)
 
 
 def list_policies(totals: Totals) -> list[PolicyRow]:
     """Return a row for each policy, all conversations together."""
     summary = summarize(totals)
     unit, calls, before = summary.cost_unit, summary.calls, summary.cost_before
-    slid = totals.sliding_margin if unit == "input_tokens" else totals.sliding_dollar_margin
+    slid = choose_money(totals.sliding, unit)
     costs = (before, summary.cost_sliding, summary.cost_after)
-    errors = (0.0, slid.width, summary.saved_error)
+    errors = (0.0, slid.error, summary.saved_error)
     rereads = (0, summary.rereads_sliding, summary.rereads)
     quotes = (0, summary.quotes_sliding, summary.quotes)
     render, most = choose_money_format(unit, max(costs)), max(costs)

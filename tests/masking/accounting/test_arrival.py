@@ -20,8 +20,8 @@ from masking.accounting.cost import (
     Counts,
     Estimate,
     PromptTokens,
-    bill_request,
     price_left_out,
+    price_request,
 )
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import Prompt, read_prompt
@@ -271,7 +271,7 @@ def test_a_price_is_never_below_nothing(
         difference=Estimate(gone * rate),
         whole=rate,
     )
-    cost = bill_request(whole, PromptTokens(100, 50, pieces), counts, Usage(), pricing, hit_rate)
+    cost = price_request(whole, PromptTokens(100, 50, pieces), counts, Usage(), pricing, hit_rate)
     found = price_left_out(left_out, whole, counts, cost, pricing)
     assert (found is None) == (not left_out)
     if found is not None:

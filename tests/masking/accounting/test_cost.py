@@ -15,24 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
+from masking.accounting.bill import NO_MARGIN, NO_MONEY, Margin, Money, read_margin
 from masking.accounting.cost import (
     DEFAULT_SPREAD,
-    NO_MARGIN,
     Basis,
-    Bill,
     Cost,
     Counts,
     Estimate,
     Growth,
-    Margin,
+    PromptCost,
     PromptTokens,
     Rate,
     WorstBill,
-    read_margin,
     update_counts,
     worst_bill,
 )
-from masking.accounting.ledger import Entry, Ledger, Sent
+from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
 from masking.prices import CacheRules, PriceSettings, PriceStep, Pricing, find_pricing
@@ -72,7 +70,7 @@ def bill_request(
     report = (usage or Usage()).without_slips()
     sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
     counts = update_counts(None, sizes, report.prompt, is_masked=masked)
-    return costs.bill_request(before, after, counts, report, pricing, last_hit_rate)
+    return costs.price_request(before, after, counts, report, pricing, last_hit_rate)
 
 
 def spend(
@@ -87,7 +85,7 @@ def spend(
     return bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
 
 
-def amounts(bill: Bill) -> tuple[float, float]:
+def amounts(bill: PromptCost) -> tuple[float, float]:
     return bill.prompt, bill.cached
 
 
@@ -571,7 +569,7 @@ class Bills(NamedTuple):
     """What a session saved, as it was and as it was told."""
 
     true: float
-    entry: Entry
+    told: Money
 
 
 def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: ANN401 - any session
@@ -580,7 +578,7 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
         True, 4, placeholder_template="[{tool_name}: {original_chars}]", mask_text_parts=True,
         cache_read_ratio=pricing.read, cache_write_ratio=pricing.write, max_loss=1.0,
     )  # fmt: skip
-    providers, ledger, true = (PromptCache(), PromptCache()), Ledger(), 0.0
+    providers, ledger, true, told = (PromptCache(), PromptCache()), Ledger(), 0.0, NO_MONEY
     for recorded in session.requests():
         if recorded.passed_over is not None:
             continue
@@ -601,8 +599,8 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
             when=recorded.when,
             is_masked=is_masked,
         )
-        entry = ledger.enter(sent, pricing)
-    return Bills(true, entry)
+        told += ledger.enter(sent, pricing).bill.tokens
+    return Bills(true, told)
 
 
 def count(provider: PromptCache, body: Mapping[str, Any]) -> Usage:
@@ -640,14 +638,14 @@ def test_what_the_provider_says_that_it_took_out_is_what_it_saved() -> None:
 def test_what_was_truly_saved_is_within_the_margin(
     recording: Path, pricing: Pricing, is_masked: bool
 ) -> None:
-    true, entry = play(read_chat(recording), pricing, is_masked=is_masked)
-    assert abs(true - entry.total.tokens) <= entry.total.margin.width
+    true, money = play(read_chat(recording), pricing, is_masked=is_masked)
+    assert abs(true - money.saved) <= money.error
 
 
 @pytest.mark.parametrize("is_masked", [True, False], ids=["live", "a recording"])
 def test_the_margin_is_a_small_part_of_what_was_saved(is_masked: bool) -> None:
-    true, entry = play(grow(work(40)), Pricing(0.1, 1.0), is_masked=is_masked)
-    assert 0 < entry.total.margin.width < true / 4
+    true, money = play(grow(work(40)), Pricing(0.1, 1.0), is_masked=is_masked)
+    assert 0 < money.error < true / 4
 
 
 # What is told from what.

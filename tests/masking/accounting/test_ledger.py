@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from masking.accounting.bill import NO_BILL
 from masking.accounting.ledger import (
     Breaker,
     Chains,
@@ -18,7 +20,6 @@ from masking.accounting.ledger import (
     Entry,
     LatestRequests,
     Ledger,
-    Savings,
     Sent,
     chain,
 )
@@ -270,17 +271,18 @@ def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
     saved = [entry.cost.saved_dollars for entry in entries]
     known = [dollars for dollars in saved if dollars is not None]
     expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
-    assert expected == [entry.savings.dollars for entry in entries]
-    assert expected == [entry.total.dollars for entry in entries]
-    assert unpriced == [entry.total.unpriced for entry in entries]
+    so_far = [*accumulate(entry.bill for entry in entries)]
+    assert expected == [bill.dollars.saved if bill.is_in_dollars else None for bill in so_far]
+    assert unpriced == [bill.unpriced.requests for bill in so_far]
+    assert so_far == [entry.so_far for entry in entries]
 
 
 def test_an_entry_does_not_change_later() -> None:
     ledger = Ledger()
     entry = ledger.enter(ask(talk(3), (0,)), PRICED)
-    before = dataclasses.astuple(entry.savings), dataclasses.astuple(entry.total)
+    before = dataclasses.astuple(entry.so_far)
     ledger.enter(ask(talk(4), (0,)), PRICED)
-    assert before == (dataclasses.astuple(entry.savings), dataclasses.astuple(entry.total))
+    assert before == dataclasses.astuple(entry.so_far)
 
 
 @st.composite
@@ -305,20 +307,15 @@ def courses(draw: st.DrawFn) -> list[Sent]:
 def test_the_nets_add_up(requests: list[Sent], pricing: Pricing) -> None:
     ledger = Ledger()
     entries = [ledger.enter(sent, pricing) for sent in requests]
-    by_conversation = {entry.conversation: entry.savings for entry in entries}
-    saved = sum(entry.cost.saved for entry in entries)
-    assert ledger.total.tokens == pytest.approx(saved)
-    assert ledger.total.tokens == pytest.approx(
-        sum(savings.tokens for savings in by_conversation.values())
-    )
-    assert ledger.total == entries[-1].total
-    dollars = [
-        savings.dollars for savings in by_conversation.values() if savings.dollars is not None
-    ]
-    if pricing is PRICED:
-        assert ledger.total.dollars == pytest.approx(sum(dollars))
-    else:
-        assert ([], None) == (dollars, ledger.total.dollars)
+    by_conversation = {entry.conversation: entry.so_far for entry in entries}
+    whole = sum((entry.bill for entry in entries), start=NO_BILL)
+    assert whole.tokens.saved == pytest.approx(sum(entry.cost.saved for entry in entries))
+    parts = sum(by_conversation.values(), start=NO_BILL)
+    for one, other in ((whole.tokens, parts.tokens), (whole.dollars, parts.dollars)):
+        assert one.requests == other.requests
+        assert one.saved == pytest.approx(other.saved)
+        assert one.error == pytest.approx(other.error)
+    assert (len(requests) if pricing is PRICED else 0) == whole.dollars.requests
     assert sorted(by_conversation) == list(range(1, len(by_conversation) + 1))
 
 
@@ -341,7 +338,8 @@ def test_where_nothing_was_ever_masked_nothing_is_saved(
             prompt=Prompt(before=sent.prompt.before, after=sent.prompt.before),
             masked=frozenset(),
         )
-        assert Savings(0.0, 0.0) == ledger.enter(plain, PRICED).total
+        money = ledger.enter(plain, PRICED).bill.tokens
+        assert (0.0, 0.0) == (money.saved, money.error)
 
 
 # The boundary that is held.
