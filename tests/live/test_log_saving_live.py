@@ -6,7 +6,6 @@ reads the recording, and the log that the agent left. The agents are those that 
 installed; `python -m tests.tools.studio NAME OUT` installs one.
 """
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -19,13 +18,13 @@ import pytest
 
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
-from masking.tokens import TokenCounter
 from tests.live.harness import SECONDS, environment
+from tests.live.real_sessions import Tokenizer, read_project
 from tests.tools.provider.provider import HOST, Provider
 from tests.tools.studio.clients import CLIENTS
 from tests.tools.studio.installation import find_installed
 from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
-from tests.tools.studio.scenario import PROJECTS, Action, Scenario, Task, Turn, write_project
+from tests.tools.studio.scenario import write_project
 from tests.tools.studio.scripted_client import script_replies
 
 pytestmark = pytest.mark.thorough
@@ -51,41 +50,6 @@ SETTINGS: dict[str, Sequence[str]] = {
 """As shipped, a session of this length is left alone. The less the cache saves, the more often the
 boundary moves, and the more is saved."""
 
-_SCALE = 1.2
-"""So many tokens the provider counts for one of o200k."""
-
-_CHARS_PER_TOKEN = 4
-"""The provider's: it counts characters."""
-
-_LINES = 90
-
-
-def read_project() -> Scenario:
-    """Return a session that reads a project piece by piece, and runs its tests now and then."""
-    turns: list[Turn] = []
-    for file in sorted((PROJECTS / "cells").rglob("*.*")):
-        if file.suffix not in (".py", ".md", ".csv", ".txt"):
-            continue
-        name = file.relative_to(PROJECTS / "cells")
-        for first in range(1, len(file.read_text().splitlines()) + 1, _LINES):
-            turns.append((Action("shell", f"sed -n '{first},{first + _LINES - 1}p' {name}"),))
-            if len(turns) % 7 == 0:
-                turns.append((Action("shell", "python3 run_tests.py"), Action("shell", "false")))
-    thoughts = {at: f"Number {at} may explain what fails." for at in range(0, len(turns), 5)}
-    return Scenario("cells", (Task("Find out what is broken.", tuple(turns), "All.", thoughts),))
-
-
-class Tokenizer:
-    """Has a provider that counts characters count tokens: it gives a text that is so long."""
-
-    def __init__(self) -> None:
-        self._counter = TokenCounter()
-
-    def __call__(self, text: str) -> str:
-        said = text.replace("\\n", "\n").replace('\\"', '"')  # as the model gets it, not as JSON
-        chars = round(_CHARS_PER_TOKEN * _SCALE * self._counter.count(said))
-        return hashlib.sha256(text.encode()).hexdigest()[: max(16, chars)].ljust(chars, ".")
-
 
 class Played(NamedTuple):
     """What a session left: the recording, the folder of the agent's log, and a home to read in."""
@@ -106,7 +70,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     for each in (last := folder / "last", first := folder / "first"):
         each.mkdir()
     replies = script_replies(client, workspace.work)
-    provider = Provider(replies, tls_folder=folder / "tls", spell=Tokenizer(), websockets=False)
+    provider = Provider(replies, tls_folder=folder / "tls", spell=Tokenizer(1.2), websockets=False)
     with provider:
         to_provider = (
             *("--set", "connection_strategy=lazy"),

@@ -42,7 +42,8 @@ CostOnly = Literal["differs", "shortened", "unnamed"]
 unnamed: the log names no model of which it is known whether it binds its reasoning, and that kept
     results from being masked.
 differs: what the log holds and what the provider counted differ too much.
-shortened: the provider counted less at a request than at the one before, though the log grew.
+shortened: the provider counted less at a request, and at those after it, than the one before and
+    what the log grew by since.
 """
 
 MOST_DIFFERENCE = 0.1
@@ -63,6 +64,9 @@ then, or less, as after a compaction."""
 
 _STAYS_OUT = 3
 """For so many requests a prompt has to be shorter to count as shortened."""
+
+_LEAST_GROWTH = 50
+"""Of fewer tokens, the provider's count says more about the message than about the text."""
 
 _FORGETS = "responses"
 """The format whose provider does not bill reasoning from before the user spoke last
@@ -256,15 +260,30 @@ class LogSession:
     @cached_property
     def cost_only(self) -> CostOnly | None:
         """Why this session counts for its cost alone; None if for what masking saves, too."""
-        for number, (before, step) in enumerate(pairwise(self._steps), 1):
-            goes_on = before.stretch == step.stretch and before.request.model == step.request.model
+        grew = [
+            (number, before, step)
+            for number, (before, step) in enumerate(pairwise(self._steps), 1)
+            if before.prompt is not None and step.prompt is not None
             # Where the user speaks, a provider may forget what was thought before.
-            grew = step.tokens >= before.tokens and goes_on and not step.says
-            if before.prompt is None or step.prompt is None or not grew:
-                continue
+            and step.tokens >= before.tokens and not step.says
+            and (before.stretch, before.request.model) == (step.stretch, step.request.model)
+        ]  # fmt: skip
+        # The line through all requests is flatter for what was taken out of them. Most requests
+        # only grew, so the median of their growths is not.
+        growths = [
+            ((step.prompt or 0) - (before.prompt or 0)) / (step.tokens - before.tokens)
+            for _, before, step in grew
+            if step.tokens - before.tokens >= _LEAST_GROWTH
+        ]
+        scale = max(0.0, median(growths)) if growths else 0.0
+        for number, before, _ in grew:
             # One request may be off the line; what was taken out of a prompt stays out of it.
-            after = [each.prompt or 0 for each in self._steps[number : number + _STAYS_OUT]]
-            if max(after) < (1 - MOST_DIFFERENCE) * before.prompt:
+            if all(
+                (each.prompt or 0)
+                < (1 - MOST_DIFFERENCE)
+                * ((before.prompt or 0) + scale * (each.tokens - before.tokens))
+                for each in self._steps[number : number + _STAYS_OUT]
+            ):
                 return "shortened"
         difference = self.difference
         return "differs" if difference is not None and difference > MOST_DIFFERENCE else None

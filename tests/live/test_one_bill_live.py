@@ -1,0 +1,154 @@
+"""The bill of one session, read in every place that tells it.
+
+A real agent works behind a proxy that masks and records, before a provider that counts more or
+fewer tokens than we estimate. What was paid must be the same dollars everywhere. The agents are
+those that the studio has installed; `python -m tests.tools.studio NAME OUT` installs one.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from addon.commands.page import find_page
+from addon.network import Address
+from addon.page.history import History
+from addon.proxy.authorities import write_bundle
+from addon.proxy.server import running_proxy
+from addon.records.words import render_dollars
+from tests.live.harness import SECONDS, environment, eventually, read_records
+from tests.live.real_sessions import Tokenizer, read_project
+from tests.tools.provider.provider import HOST, Provider
+from tests.tools.studio.clients import CLIENTS
+from tests.tools.studio.installation import find_installed
+from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
+from tests.tools.studio.scenario import write_project
+from tests.tools.studio.scripted_client import script_replies
+
+AGENTS: Mapping[str, str | None] = {
+    "claude-code": ".claude/projects",
+    "codex": ".codex/sessions",
+    "qwen-code": ".qwen",
+    "openai": None,
+}
+"""The agents, and where each leaves its logs below its home, if it leaves any."""
+
+SCALES = (0.6, 1.4)
+"""How many tokens the provider counts for one that we estimate."""
+
+CENT = 0.005
+
+
+class Session(NamedTuple):
+    """What a session left: the recording, the agent's log, and the home with state and log."""
+
+    recording: Path
+    logs: Path | None
+    home: Path
+    metrics: str
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(agent, scale) for agent in AGENTS for scale in SCALES],
+    ids=lambda param: f"{param[0]}, {param[1]:g}",
+)
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    name, scale = request.param
+    folder = tmp_path_factory.mktemp("session")
+    client = replace(CLIENTS[name], scenario=read_project())
+    package = Path(sys.prefix) if name == "openai" else find_installed(client)
+    if package is None:
+        pytest.skip(f"{name} is not installed")
+    workspace = Workspace(folder)
+    write_project(client.scenario.project, workspace.work)
+    for each in (last := folder / "last", first := folder / "first"):
+        each.mkdir()
+    config = first / "config.toml"
+    config.write_text("[observation_masking.schema1]\ncache_pricing = [0.5, 1.0]\n")
+    replies = script_replies(client, workspace.work)
+    provider = Provider(
+        replies, tls_folder=folder / "tls", spell=Tokenizer(scale), websockets=False
+    )
+    with provider:
+        to_provider = (
+            *("--set", "connection_strategy=lazy"),
+            *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
+            *("--set", f"provider={HOST}:{provider.port}"),
+        )
+        with running_proxy(last, *to_provider, script=REDIRECT) as outer:
+            masking = (
+                *("--mode", f"upstream:{outer.url}", "-w", str(workspace.raw)),
+                *("--set", f"mask_config={config}"),
+                *("--set", f"ssl_verify_upstream_trusted_ca={outer.ca}"),
+            )
+            with running_proxy(first, *masking, env=environment(first)) as proxy:
+                write_bundle(workspace.bundle, [proxy.ca])
+                said = run_client(client, package, workspace, proxy.url, SECONDS)
+                count = len(provider.requests)
+                eventually(lambda: len(read_records(first)) >= count or None)
+                page = find_page(Address("127.0.0.1", proxy.port))
+                with urllib.request.urlopen(f"{page}metrics") as answer:
+                    metrics = answer.read().decode()
+    assert max(each["masked"] or 0 for each in read_records(first)) > 0, said
+    logs = AGENTS[name]
+    return Session(workspace.raw, logs and workspace.home / logs, first, metrics)
+
+
+def run(session: Session, *arguments: str) -> dict[str, Any]:
+    """Return what a command says as JSON."""
+    config = str(session.home / "config.toml")
+    command = (
+        *(sys.executable, "-m", "addon.commands.main", *arguments),
+        *("--json", "--config", config),
+    )
+    done = subprocess.run(
+        command, env=environment(session.home), capture_output=True, timeout=SECONDS
+    )
+    assert 0 == done.returncode, done.stderr.decode()
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_every_place_tells_the_same_bill(session: Session) -> None:
+    money = run(session, "status", "--since", "1h")["total"]["cost_in_dollars"]
+    assert money["saved"] > money["saved_error"] > 0
+
+    # The end of the run, in the log.
+    line = (session.home / "mitmdump.log").read_text().splitlines()[-1]
+    amounts = (money["after"], money["before"], money["saved"])
+    assert all(render_dollars(amount) in line for amount in amounts), line
+
+    # The page's history.
+    state = session.home / "state" / "observation-masking"
+    told = History(lambda: state, lambda: session.home).describe()
+    rows = [dict(zip(told["columns"], row, strict=True)) for row in told["sessions"]]
+    for name in ("before", "after"):
+        assert sum(row[name] for row in rows) == pytest.approx(money[name], abs=CENT)
+
+    # Prometheus.
+    for name, bill in (("before", "unmasked"), ("after", "sent")):
+        lines = [one for one in session.metrics.splitlines() if re.match(r"\w*cost_dollars", one)]
+        counted = sum(float(one.split()[-1]) for one in lines if f'"{bill}"' in one)
+        assert counted == pytest.approx(money[name], abs=CENT)
+
+    # A replay of the recording.
+    recorded = run(session, "replay", str(session.recording))["total"]["recorded"]
+    _, before, after, error = recorded
+    assert after == pytest.approx(money["after"], abs=CENT)
+    assert abs(before - money["before"]) <= error + CENT
+
+
+def test_a_log_of_a_masked_session_stands_apart(session: Session) -> None:
+    if session.logs is None:
+        pytest.skip("it keeps no log")
+    logged = run(session, "replay", str(session.logs))["logs"]
+    assert 0 == logged["sessions"]
+    assert {"shortened"} == logged["cost_only"].keys()
