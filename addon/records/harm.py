@@ -25,7 +25,7 @@ from addon.records.holdout import Alike, Figures, Holdout, LeftOut
 # ratio, of effects drawn from a normal distribution to no effect.
 #
 # `tests/tools/benchmarks/harm_verdict.py` holds all this to published runs, masked and not. The
-# constants were chosen on those of SWE-agent.
+# constants were chosen on those of SWE-agent alone.
 
 CONFIDENCE = 0.95
 """The probability that both intervals hold at every look."""
@@ -33,7 +33,7 @@ CONFIDENCE = 0.95
 LEAST = 10
 """With fewer conversations in a group, or fewer long ones in both, there is no interval."""
 
-LONGEST = 1 / 20
+LONGEST = 1 / 15
 """This part of the conversations of a kind is among the longest, and all that are as long."""
 
 SEEN = 0.5
@@ -208,10 +208,10 @@ def judge_figures(table: list[Figures], left_out: LeftOut) -> Verdict:
     held_out = sum(one.is_held_out for one in table)
     counts = [*_split(table, lambda one: one.requests)]
     requests = longest = None
-    limits = {_find_limit(masked + others) for masked, others in counts}
+    limits = {_find_limit(masked + others, LONGEST) for masked, others in counts}
     if counts:
         requests = measure_effect(([*map(log, a)], [*map(log, b)]) for a, b in counts)
-        longest = measure_effect(map(_mark_longest, counts))
+        longest = measure_effect(mark_longest(sides, LONGEST) for sides in counts)
     figures = []
     for name, read in _FIGURES.items():
         if kinds := [*_split(table, read)]:
@@ -241,12 +241,13 @@ def _split(table: Iterable[Figures], read: Callable[[Figures], float | None]) ->
     yield from (sides for sides in kinds.values() if all(sides))
 
 
-def _find_limit(requests: list[float]) -> float:
-    return sorted(requests, reverse=True)[ceil(LONGEST * len(requests)) - 1]
+def _find_limit(requests: list[float], part: float) -> float:
+    return sorted(requests, reverse=True)[ceil(part * len(requests)) - 1]
 
 
-def _mark_longest(sides: Sides) -> Sides:
-    limit = _find_limit(sides[0] + sides[1])
+def mark_longest(sides: Sides, part: float) -> Sides:
+    """Return 1 for each conversation of a kind that is in its longest part, and 0 for others."""
+    limit = _find_limit(sides[0] + sides[1], part)
     masked, held_out = ([float(count >= limit) for count in side] for side in sides)
     return masked, held_out
 

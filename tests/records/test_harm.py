@@ -33,8 +33,22 @@ from addon.records.harm_words import (
 from addon.records.holdout import Figures, Holdout, LeftOut
 from tests.support.made_up_records import bill, record
 from tests.support.places import EVIDENCE
-from tests.tools.benchmarks.harm_verdict import is_harm, look, look_daily, take_masked, take_raw
-from tests.tools.benchmarks.pairs import Pair, Run, find_openhands, find_repeated, read_runs
+from tests.tools.benchmarks.harm_verdict import (
+    compare_parts,
+    is_harm,
+    look,
+    look_daily,
+    take_masked,
+    take_raw,
+)
+from tests.tools.benchmarks.pairs import (
+    Experiment,
+    Pair,
+    Run,
+    find_openhands,
+    find_repeated,
+    read_runs,
+)
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OUT = {"masking": "observed", "group": "holdout"}
@@ -282,7 +296,7 @@ def test_some_conversations_have_no_interval(sides: tuple[list[float], list[floa
 # The verdict
 
 
-def test_the_longest_are_a_twentieth_and_all_that_are_as_long() -> None:
+def test_the_longest_are_a_fifteenth_and_all_that_are_as_long() -> None:
     table = [figures(n >= 30, 250 if n < 12 or n == 50 else 10 + n % 9) for n in range(60)]
     verdict = judge_figures(table, LeftOut())
     assert verdict.longest
@@ -317,6 +331,14 @@ def test_a_harm_is_found_where_it_is_and_not_where_it_is_not() -> None:
     assert ({"harm"}, {"cannot tell"}) == (kinds, none)
     assert "none seen" == look(1, pairs, 10, 0.2, take_raw, 2000).kind
     assert not any(map(is_harm, look_daily(1, pairs, 10, 0.5)))
+
+
+def test_a_part_of_the_longest_finds_runs_that_go_on_until_the_limit_if_it_is_small() -> None:
+    short = [pair for pair in runs(1.0) if pair.raw.turns < 120]
+    _, _, *rows = compare_parts([Experiment("made up", 10, short)], 10, draws=4)
+    found = {row.split()[3]: row.split("|")[4].strip() for row in rows}
+    assert [*found] == ["40", "30", "25", "20", "15", "12", "10", "8", "5"]
+    assert ("100%", "38%") == (found["15"], found["5"])
 
 
 @pytest.mark.skipif(not EVIDENCE.exists(), reason="the runs of others are not here")

@@ -6,7 +6,12 @@
 replacement, and holds some out, by a coin. Of a task held out it takes the run with everything
 sent, of any other the masked one. As in the product, a run counts from where masking began, or
 would have: by its turns beyond the window. The verdict's constants were chosen on SWE-agent's
-runs, but for the part that counts as the longest, for which OpenHands' were in sight.
+runs alone.
+
+Which part of the conversations counts as the longest (`harm.LONGEST`) was chosen by the table
+`parts`: into SWE-agent's runs with everything sent it plants runs that go on until the limit, in so
+few of the masked ones that nothing finds them, up to so many that nearly all find them. The part
+that finds them most often, on average, is taken.
 
 Without an effect, all are runs with everything sent, so that whatever is found is chance, at one
 look or at one of those at the end of each day. It exits with 1 if harm is found there more often
@@ -24,7 +29,14 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import NamedTuple
 
-from addon.records.harm import CONFIDENCE, Verdict, judge_figures
+from addon.records.harm import (
+    CONFIDENCE,
+    Sides,
+    Verdict,
+    judge_figures,
+    mark_longest,
+    measure_effect,
+)
 from addon.records.holdout import Figures, LeftOut
 from tests.support.pages import fill_tables
 from tests.tools.benchmarks.pairs import (
@@ -43,6 +55,14 @@ SHARES = (0.2, 0.5)
 A_DAY, TASKS = 10, 500
 SIZES = (100, 250, 500, 1000, 2500)
 LEAST_POWER = 0.95
+LIMIT = 250
+"""The turns after which the scaffolds end a run."""
+
+PARTS = (40, 30, 25, 20, 15, 12, 10, 8, 5)
+"""A conversation is among the longest if it is in this part of them: a fortieth, and so on."""
+
+PLANTED = (0.04, 0.08, 0.12, 0.16, 0.2)
+"""Which part of the masked runs goes on until the limit."""
 
 Choose = Callable[[Pair], float]
 """Returns the turns of a task that is not held out."""
@@ -171,6 +191,43 @@ def show_planted(experiment: Experiment, window: int, draws: int) -> Iterator[st
             yield f"| {times:g} times | {share:.0%} | {shown} |"
 
 
+def plant_limits(
+    rng: random.Random, pairs: Sequence[Pair], window: int, share: float, planted: float
+) -> Sides:
+    """Return the requests of runs with everything sent, some of which go on until the limit."""
+    sides: Sides = ([], [])
+    for _ in range(TASKS):
+        turns, is_held_out = rng.choice(pairs).raw.turns, rng.random() < share
+        if not is_held_out and rng.random() < planted:
+            turns = LIMIT
+        if turns > window:
+            sides[is_held_out].append(turns - window)
+    return sides
+
+
+def compare_parts(experiments: Sequence[Experiment], window: int, draws: int) -> Iterator[str]:
+    """Yield how often runs that go on until the limit are found, by what counts as the longest."""
+    found: dict[int, list[float]] = {part: [] for part in PARTS}
+    for planted in PLANTED:
+        sides = [
+            plant_limits(random.Random(f"{n} {planted} {share}"), pairs, window, share, planted)
+            for _, _, pairs in experiments
+            for share in SHARES
+            for n in range(draws)
+        ]
+        for part, rates in found.items():
+            rates.append(
+                fmean(
+                    measure_effect([mark_longest(each, 1 / part)]).direction > 0 for each in sides
+                )
+            )
+    yield f"| longest | {' | '.join(f'{planted:.0%}' for planted in PLANTED)} | mean |"
+    yield f"|---|{'--:|' * (len(PLANTED) + 1)}"
+    for part, rates in found.items():
+        shown = " | ".join(f"{rate:.0%}" for rate in rates)
+        yield f"| 1 in {part} | {shown} | {fmean(rates):.1%} |"
+
+
 def measure_spread(experiments: Sequence[Experiment], window: int) -> Iterator[float]:
     """Yield the standard deviation of the logarithm of the requests, everything sent."""
     for each in experiments:
@@ -217,6 +274,7 @@ def main() -> int:
             *(row.show() for row in effects),
         ],
         "planted": [*show_planted(harmful, 5, draws)],
+        "parts": [*compare_parts(theirs, SWEAGENT_WINDOW, 3 * draws)],  # they differ by little
     }
     for name, lines in tables.items():
         print(f"\n{name}", *lines, sep="\n")
