@@ -349,7 +349,7 @@ Scenario = Literal[1, 2, 3, 4, 5]
 class Decision(NamedTuple):
     """What happens to a tool result, and why; `replacements` is empty unless it is masked.
 
-    scenario: None unless redaction has looked at what follows the result.
+    scenario: None unless redaction has looked at what follows the result, as its tool is named.
     is_new: whether the result is redacted for the first time; the request before ended before the
         assistant's last answer.
     """

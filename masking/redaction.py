@@ -18,7 +18,7 @@ from typing import Literal
 from masking.conversation import Conversation, find_answers
 from masking.errors import ConfigError
 from masking.model import Decision, Element, KeepReason, Reason, Scenario, Speaker, ToolResult
-from masking.window import DEFAULT_TEMPLATE
+from masking.window import DEFAULT_TEMPLATE, Templates
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     Template,
@@ -37,9 +37,9 @@ class RedactionPolicy:
 
     enabled: off, nothing is ever redacted.
     tool_names: the tools whose results are redacted, by their exact names; empty for none.
-    placeholder_template: as in `MaskPolicy`, and the same by default, so that a result keeps its
-        bytes whichever of the two strategies replaces it. But for {recall}: what is redacted is
-        not kept anywhere.
+    placeholder_template: as in `MaskPolicy`, but for {recall}: what is redacted is not kept
+        anywhere. What the window masks of these tools has these words, too, so that a text which
+        is masked and later redacted is not changed twice.
     placeholder_arguments_chars: as in `MaskPolicy`.
 
     Raises ConfigError (a ValueError) for a template that is blank, has an unknown field or
@@ -61,6 +61,12 @@ class RedactionPolicy:
     def redacts(self) -> bool:
         """Whether this policy can redact anything at all."""
         return self.enabled and bool(self.tool_names)
+
+    @cached_property
+    def templates(self) -> Templates:
+        """The template of the placeholders, parsed, for each tool whose results are redacted."""
+        template = parse_template(self.placeholder_template, self.placeholder_arguments_chars)
+        return dict.fromkeys(self.tool_names if self.enabled else (), template)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +107,15 @@ def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Re
     results = conversation.results
     if not policy.redacts:
         return Redactions(decisions=tuple(Decision(result, "off") for result in results))
-    names = frozenset(policy.tool_names)
-    reasons = [_reason_to_keep(result, names) for result in results]
+    templates = policy.templates
+    reasons = [_reason_to_keep(result, templates) for result in results]
     named = (r.element for r, reason in zip(results, reasons, strict=True) if reason is None)
     first = next(named, len(conversation.elements))
     ahead, malformed = _look_ahead(conversation, first)
-    template = parse_template(policy.placeholder_template, policy.placeholder_arguments_chars)
     decisions = tuple(
-        _decide(result, ahead, template) if reason is None else Decision(result, reason)
+        _decide(result, ahead, templates[result.tool])
+        if reason is None
+        else Decision(result, reason)
         for result, reason in zip(results, reasons, strict=True)
     )
     return Redactions(decisions=decisions, malformed=malformed)

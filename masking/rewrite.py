@@ -283,7 +283,8 @@ class Step:
         if binds:  # whatever they changed would stand before reasoning, now or at the next request
             strategies = Strategies(schema1=policy)
         # The window decides as if nothing were redacted: a redaction must not move the boundary
-        # back. A result has one decision, that of the first strategy which settles it.
+        # back. A result has one decision, that of the first strategy which settles it. What will be
+        # redacted is masked in redaction's words, so that no text changes twice.
         redactions = (
             decide_redactions(conversation, strategies.redaction)
             if strategies.redaction.redacts
@@ -299,7 +300,8 @@ class Step:
         if clears and binds and context is not None and not was_masked:
             window = decide_clearing(conversation, policy, prices, context, limits)
         else:
-            window = decide(conversation, policy, prices, context, limits)
+            templates = strategies.redaction.templates
+            window = decide(conversation, policy, prices, context, limits, templates)
         windowed, past, left_whole, clearing = window
         decisions = windowed if redactions is None else _settle(windowed, redactions)
         sent = [each for each in decisions if each.reason != "cleared"]
@@ -424,7 +426,9 @@ def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Deci
     """
     settled = redactions.settled
     return tuple(
-        _join(decision, redaction) if place in settled or decision.reason == "off" else decision
+        _join(decision, redaction)
+        if place in settled or decision.reason == "off"
+        else decision._replace(scenario=redaction.scenario)
         for place, (decision, redaction) in enumerate(
             zip(decisions, redactions.decisions, strict=True)
         )

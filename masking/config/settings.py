@@ -392,7 +392,8 @@ class RedactionTable:
     )
     placeholder_template: str = Field(
         default=_PLACEHOLDER,
-        description="Text of the placeholder. Fields as in `schema1`.",
+        description="Text of the placeholder, also where the window masks these tools. Fields as "
+        "in `schema1`, but for `{recall}`.",
     )
 
     def __post_init__(self) -> None:

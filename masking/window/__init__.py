@@ -17,6 +17,7 @@ from masking.window.boundary import (
 from masking.window.decide import (
     CallKey,
     Limits,
+    Templates,
     WindowDecisions,
     call_key,
     decide,
@@ -55,6 +56,7 @@ __all__ = [
     "Rendering",
     "RequestSize",
     "SentMoves",
+    "Templates",
     "WindowDecisions",
     "call_key",
     "decide",

@@ -39,6 +39,11 @@ from masking.window.signs import looks_like_error
 _SEPARATE_SLIDES = 64
 """How many turns of a sliding window a user may go back before other settings un-mask a result."""
 
+Templates = Mapping[str | None, Template]
+"""The placeholders of some tools, by the tools' names, in place of the policy's."""
+
+NO_TEMPLATES: Templates = MappingProxyType({})
+
 _AFTER_NAMES = ("last_images", "latest")
 """The reasons that depend on other results and come after a policy's names."""
 
@@ -222,12 +227,15 @@ def decide(
     prices: BoundaryPrices = FREE,
     context: ConversationContext | None = None,
     limits: Limits = NO_LIMITS,
+    templates: Templates = NO_TEMPLATES,
 ) -> WindowDecisions:
     """Decide every tool result of a request, in order.
 
     With a `context`, the past of the conversation decides what stays masked: that is masked again,
     in the same words, whatever the settings say now, and no other result is masked because of what
     is remembered. Without one, the request alone does.
+
+    templates: by the tools' names, what placeholders these tools have in place of the policy's.
 
     If reasoning is to be kept, nothing before reasoning in the request is masked anew, and what was
     masked when the reasoning was made stays masked; without a past nobody knows what that was, and
@@ -245,15 +253,15 @@ def decide(
     if prices.slides and past is None and not limits.asks_summary:
         # Nothing has a price, so nothing needs a size, and nobody asks what is in the window.
         old = results[: _count_before(results, edge)]
-        evaluated = evaluate(old, policy, prices, conversation.history)
+        evaluated = evaluate(old, policy, prices, conversation.history, templates)
         candidates: Sequence[Candidate] = ()
         has_moved, position = True, BoundaryPosition(edge, len(results))
     else:
         layout = lay_out(conversation)
-        evaluated = evaluate(results, policy, prices, conversation.history)
+        evaluated = evaluate(results, policy, prices, conversation.history, templates)
         sent = None  # without a past, the moves are those that the rule would have made
         if past is not None and context is not None:
-            again, masked = _mask_again(results, past, layout, evaluated, words)
+            again, masked = _mask_again(results, past, layout, evaluated, words, templates)
             for place, decision in again.items():
                 evaluated[place] = decision
             sent = find_sent_moves(past, masked, context, limits)
@@ -354,6 +362,7 @@ def evaluate(
     policy: MaskPolicy,
     prices: BoundaryPrices,
     history: History,
+    templates: Templates = NO_TEMPLATES,
 ) -> list[Decision]:
     """Decide tool results by what they are, as if each were old enough.
 
@@ -361,7 +370,7 @@ def evaluate(
     """
     words = policy.rendering if prices.slides else policy.shrinking_rendering
     evaluated = history.map_each(
-        _evaluate, results, policy, words, policy.template, is_same=_is_same
+        _evaluate, results, policy, words, policy.template, templates, is_same=_is_same
     )
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.
@@ -376,7 +385,11 @@ def _is_same(was: ToolResult, result: ToolResult) -> bool:
 
 
 def _evaluate(
-    result: ToolResult, policy: MaskPolicy, words: Rendering, template: Template
+    result: ToolResult,
+    policy: MaskPolicy,
+    words: Rendering,
+    template: Template,
+    templates: Templates,
 ) -> Decision:
     if named := _named(result, policy):
         return Decision(result, named)
@@ -387,7 +400,9 @@ def _evaluate(
     )
     if is_error:
         return Decision(result, "error")
-    return _mask(result, words, template) if is_maskable else Decision(result, "not_string")
+    if not is_maskable:
+        return Decision(result, "not_string")
+    return _mask(result, words, templates.get(result.tool, template))
 
 
 def _masks_texts(result: ToolResult, words: Rendering) -> bool:
@@ -633,6 +648,7 @@ def _mask_again(
     layout: Layout,
     evaluated: Sequence[Decision],
     words: Rendering,
+    templates: Templates,
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
     """Return the decisions on what was masked, by place; what can no longer be masked is left out.
 
@@ -649,27 +665,33 @@ def _mask_again(
             kept = {n: evaluated[n] for n in places if evaluated[n].reason == "masked"}
         others = [n for n in places if n not in kept]
         if others:
-            decisions = _mask_in_words([results[n] for n in others], move.rendering)
+            decisions = _mask_in_words([results[n] for n in others], move.rendering, templates)
             kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
         again |= kept
         masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
     return again, masked
 
 
-def _mask_in_words(results: Sequence[ToolResult], words: Rendering) -> list[Decision]:
+def _mask_in_words(
+    results: Sequence[ToolResult], words: Rendering, templates: Templates
+) -> list[Decision]:
     """Mask results in the same words as before, whatever the settings say now.
 
-    A content that has become one which is never masked stays as it is.
+    But a tool with a template of its own has that, if it is shorter than the result. A content that
+    has become one which is never masked stays as it is.
     """
     template = parse_template(words.template, words.arguments_chars)
     # A list in which no image was masked was a string then.
     words = words._replace(in_lists=words.in_lists or not words.images)
-    return [
-        _mask(result, words, template)
-        if _is_maskable(result, words)
-        else Decision(result, "not_string")
-        for result in results
-    ]
+    decisions = []
+    for result in results:
+        decision = Decision(result, "not_string")
+        if _is_maskable(result, words):
+            decision = _mask(result, words, templates.get(result.tool, template))
+            if decision.reason == "not_shorter":
+                decision = _mask(result, words, template)
+        decisions.append(decision)
+    return decisions
 
 
 def _leaves_reasoning(

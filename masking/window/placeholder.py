@@ -356,10 +356,11 @@ def is_recall_id(text: str) -> bool:
 def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
     """Yield each text that the window has replaced, without what follows it and stays.
 
-    Neither images nor what is redacted, reduced or dropped: its placeholder has no id.
+    Neither images nor what is redacted, reduced or dropped: its placeholder has no id. Nor what is
+    of a tool whose results are redacted later, as it has redaction's words.
     """
     for decision in decisions:
-        if decision.reason == "masked":
+        if decision.reason == "masked" and decision.scenario is None:
             result = decision.result
             replaced = {r.path for r in decision.replacements if r.image is None}
             texts = result.client_texts or result.texts

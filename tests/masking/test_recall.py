@@ -76,6 +76,16 @@ def test_each_placeholder_names_the_text_that_is_kept(writer: Writer) -> None:
     assert [] == mask(writer, steps[:-2], Strategies(schema1=policy(RECALLED, enabled=False)))[1]
 
 
+def test_what_will_be_redacted_has_no_id_and_is_kept_nowhere() -> None:
+    redaction = RedactionPolicy(True, ("shell",), "(redacted)")
+    steps = [User(), *turn("a", f"1 {OLD}", "read"), *turn("b", f"2 {OLD}"), *turns(1)]
+    strategies = Strategies(schema1=RECALLED, redaction=redaction)
+    body, kept = mask(WRITERS[0], steps, strategies)
+    assert [f"1 {OLD}"] == kept
+    assert "(redacted)" in body
+    assert f"2 {OLD}" not in body
+
+
 @as_one_test
 @IN_EVERY_FORMAT
 def test_a_placeholder_with_any_id_is_left_alone(writer: Writer) -> None:

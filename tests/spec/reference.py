@@ -333,11 +333,12 @@ class Reference:
         """
         policy = self.policy
         must_shrink = policy.skip_if_not_shorter or not self.prices.slides or given.kind == "list"
-        left = [each for each in given.texts if not self.words.wrote(given, each[1], each[2])]
+        words = self.find_words(given)
+        left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
         chars = sum(len(text) for _, text, _ in left)
         fate, reason = Fate("masked"), "already_masked"
         for at, text, tail in left:
-            placeholder = self.words.write(given, text)
+            placeholder = words.write(given, text)
             if chars < policy.min_chars:
                 reason = "too_short"
             elif must_shrink and not self._is_shorter(placeholder, text):
@@ -347,6 +348,10 @@ class Reference:
         if not fate.texts:
             fate.reason = reason
         return fate
+
+    def find_words(self, given: Given) -> Words:
+        """Return the words that a result is masked in."""
+        return self.words
 
     def _is_shorter(self, placeholder: str, text: str) -> bool:
         """Whether a placeholder is shorter, in characters and in tokens, whatever the prices."""

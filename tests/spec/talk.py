@@ -65,14 +65,15 @@ class Proxy:
     def send(
         self,
         told: Told,
-        policy: MaskPolicy = SHORT,
+        policy: MaskPolicy | Strategies = SHORT,
         prices: BoundaryPrices = FREE,
         now: float = 0.0,
     ) -> Rewrite:
         """Mask a request and remember it; after 300 seconds the provider's cache is cold."""
         conversation = told.read()
-        strategies, memories = Strategies(schema1=policy), Memories(self._memory)
-        step = meet(conversation, strategies, prices, memories, now=now, lifetime=300.0)
+        if isinstance(policy, MaskPolicy):
+            policy = Strategies(schema1=policy)
+        step = meet(conversation, policy, prices, Memories(self._memory), now=now, lifetime=300.0)
         rewrite = step.rewrite()
         step.remember(rewrite)
         return rewrite

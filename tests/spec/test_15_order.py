@@ -4,13 +4,14 @@ The chapters before this one say what each strategy does; here they meet. Each m
 """
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from masking import RedactionPolicy, ReductionOptions, rewrite_request
 from masking.rewrite import Strategies
-from masking.window import BoundaryPrices, is_summary_request
-from tests.spec.talk import CHAT, OUTPUT, SHORT, Proxy, mask, reasons
+from masking.window import FREE, BoundaryPrices, is_summary_request
+from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, Proxy, mask, reasons
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, User, Writer, turn
 
@@ -35,8 +36,46 @@ def test_a_result_has_one_decision_that_of_the_first_strategy_which_settles_it(
     strategies = Strategies(redaction=REDACTION, schema1=SHORT)
     rewrite = mask(writer.tell(*TALK), strategies)
     assert ["masked", "redacted", "masked", "in_window"] == reasons(rewrite)
-    assert 1 == rewrite.body.count(b"(redacted)")
+    assert 2 == rewrite.body.count(b"(redacted)")  # redacted, and masked to be redacted later
     assert mask(writer.tell(*TALK), SHORT).masked == rewrite.masked  # the window does not move
+
+
+@as_one_test
+@IN_EVERY_FORMAT
+@pytest.mark.parametrize("prices", [FREE, CACHED], ids=["a window that slides", "cached"])
+def test_what_will_be_redacted_is_masked_in_the_same_words(
+    writer: Writer, prices: BoundaryPrices
+) -> None:
+    """No text changes twice: not when the window masks it, and again once it is redacted."""
+    strategies = Strategies(redaction=REDACTION, schema1=SHORT)
+    told = [User("Fix the build."), *turn("a", OUTPUT * 20, "read"), *turn("b", OUTPUT * 20)]
+    proxy, sent = Proxy(), []
+    for number in range(8):
+        if number == 6:
+            told += [Model(text="I see."), User("And now?")]
+        told += turn(f"c{number}")
+        masked = proxy.send(writer.tell(*told), strategies, prices)
+        sent.append((masked.decisions[0].reason, masked.body.count(b"(redacted)")))
+        alone = mask(writer.tell(*told), strategies, prices)
+        assert alone.decisions[1].reason != "masked" or b"<a read" not in alone.body
+    assert ("masked", 1) in sent
+    assert ("redacted", 1) == sent[-1]
+    assert {("in_window", 0), ("held", 0), ("masked", 1), ("redacted", 1)} >= {*sent}
+
+
+def test_with_other_settings_what_was_masked_stays_so_in_words_that_are_shorter() -> None:
+    """Words for redaction that are longer than a result wait until it is redacted."""
+    long = RedactionPolicy(True, ("read",), "(redacted) " * 80)
+    proxy, shrinks = Proxy(), replace(SHORT, skip_if_not_shorter=True)
+    request = CHAT.tell(User("Fix the build."), *turn("a", OUTPUT, "read"), *turn("b"))
+    assert b"<a read 600>" in proxy.send(request, shrinks).body
+    wider = replace(shrinks, window_turns=2)
+    for redaction, words in ((REDACTION, b"(redacted)"), (long, b"<a read 600>")):
+        rewrite = proxy.send(request, Strategies(redaction=redaction, schema1=wider))
+        assert "masked" == rewrite.decisions[0].reason
+        assert words in rewrite.body
+    new = mask(request, Strategies(redaction=long, schema1=shrinks))
+    assert ["not_shorter", "in_window"] == reasons(new)
 
 
 @as_one_test

@@ -17,7 +17,15 @@ from tests.support.priced import prices_of
 
 
 class ReferenceWithImages(Reference):
-    """The contract, and what it says of images."""
+    """The contract, and what it says of images, and of tools whose results are redacted."""
+
+    redaction = RedactionPolicy()
+
+    def find_words(self, given: Given) -> Words:
+        """Return the words of a result; those of redaction, where that will replace it."""
+        if self.redaction.enabled and given.tool in self.redaction.tool_names:
+            return _words_of(self.redaction)
+        return super().find_words(given)
 
     def judge_one(self, given: Given) -> Fate:
         """Return the fate of a result by itself; its images are masked beside its texts."""
@@ -56,7 +64,7 @@ def expect(
     conversation so far, or nowhere.
     """
     redacted = _redact(name, found, strategies.redaction)
-    for masked in _mask(found, strategies.schema1, sizes):
+    for masked in _mask(found, strategies, sizes):
         if redacted is None:
             yield masked
         else:
@@ -80,8 +88,10 @@ def _settle(masked: Fate, redacted: Fate) -> Fate:
     return Fate(reason, redacted.texts, masked.images)
 
 
-def _mask(found: Read, policy: MaskPolicy, sizes: Sizes | None) -> Iterator[list[Fate]]:
+def _mask(found: Read, strategies: Strategies, sizes: Sizes | None) -> Iterator[list[Fate]]:
+    policy = strategies.schema1
     contract = refer(policy)
+    contract.redaction = strategies.redaction
     if sizes is not None or contract.prices.slides or not policy.masks:
         yield contract.decide(found, sizes)
         return
@@ -128,10 +138,22 @@ def _replace(given: Given, policy: RedactionPolicy) -> Fate:
     """Return the fate of a result that is to be redacted: its texts go, whatever their length."""
     if given.kind == "other":
         return Fate("not_string")
-    words = Words(policy.placeholder_template, policy.placeholder_arguments_chars, estimate_tokens)
+    words = _words_of(policy)
     left = [each for each in given.texts if not words.wrote(given, each[1], each[2])]
     texts = {at: put(given, words.write(given, text), tail) for at, text, tail in left}
     return Fate("redacted" if texts else "already_masked", texts)
+
+
+def write_redacted(given: Given, policy: RedactionPolicy) -> list[object]:
+    """Return what redaction puts in the place of a result's texts; nothing if it is not named."""
+    if not (policy.enabled and given.tool in policy.tool_names):
+        return []
+    words = _words_of(policy)
+    return [put(given, words.write(given, text), tail) for _, text, tail in given.texts]
+
+
+def _words_of(policy: RedactionPolicy) -> Words:
+    return Words(policy.placeholder_template, policy.placeholder_arguments_chars, estimate_tokens)
 
 
 def _find_triggers(name: str, spoken: Sequence[Spoken]) -> list[int]:

@@ -9,10 +9,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies
 from tests.spec.readers import Given, Unclear, Where
 from tests.spec.reference import Fate, Read, read
-from tests.tools.fuzz.expected import expect, leave_whole
+from tests.tools.fuzz.expected import expect, leave_whole, write_redacted
 from tests.tools.fuzz.json_nodes import Difference, find_changes
 
 
@@ -23,11 +24,21 @@ class Remembered:
         self.is_blind = False
         """Whether a request could not be read, so that nobody knows what of it is remembered."""
         self._words: set[tuple[object, ...]] = set()
+        self._masked: set[tuple[object, ...]] = set()
+        """The same, without the words."""
 
     def check(
-        self, found: Read, document: object, sent: object, wanted: Sequence[Sequence[Fate]]
+        self,
+        found: Read,
+        document: object,
+        sent: object,
+        wanted: Sequence[Sequence[Fate]],
+        redaction: RedactionPolicy,
     ) -> str | None:
-        """Say if a result is masked that neither is to be masked now nor was before."""
+        """Say if a result is masked that neither is to be masked now nor was before.
+
+        What was masked before has redaction's words, if these are now its tool's.
+        """
         for place, given in enumerate(found.given):
             for at, tail in _find_replaceable(given):
                 value = _follow(sent, at)
@@ -36,10 +47,17 @@ class Remembered:
                 fates = [fates[place] for fates in wanted]
                 is_due = any(value in (f.texts.get(at), f.images.get(at)) for f in fates)
                 key = self._key(place, given, document, at, value, tail)
-                if not is_due and not self.is_blind and key not in self._words:
+                is_known = key in self._words or (
+                    key[:-1] in self._masked and value in write_redacted(given, redaction)
+                )
+                if not is_due and not self.is_blind and not is_known:
                     return f"{given.at}: masked because of what another result was"
-                self._words.add(key)
+                self._add(key)
         return None
+
+    def _add(self, key: tuple[object, ...]) -> None:
+        self._words.add(key)
+        self._masked.add(key[:-1])
 
     def suppose(self, found: Read, document: object, wanted: Sequence[Sequence[Fate]]) -> None:
         """Take all that may be masked of a request for masked, where that cannot be seen."""
@@ -48,7 +66,7 @@ class Remembered:
                 tails = dict(_find_replaceable(given))
                 for at, value in (*fate.texts.items(), *fate.images.items()):
                     key = self._key(place, given, document, at, value, tails[at])
-                    self._words.add(key)
+                    self._add(key)
 
     def _key(
         self, place: int, given: Given, document: object, at: Where, value: object, tail: str
@@ -107,7 +125,8 @@ def find_fault(
         if remembered is None:
             return _compare(name, found, body, rewrite, strategies)
         wanted = [*expect(name, found, strategies)]
-        return remembered.check(found, decode(body), decode(rewrite.body), wanted)
+        sent = decode(rewrite.body)
+        return remembered.check(found, decode(body), sent, wanted, strategies.redaction)
     except Difference as difference:
         return f"changed: {difference}"
     except (RecursionError, Unclear):
