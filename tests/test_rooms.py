@@ -27,7 +27,14 @@ ROOMS = {
     "face": ("masking",),
     # What carries requests to it, and shows what became of them: from the ground floor up.
     "ground": (
-        *("addon.accounts", "addon.network", "addon.places", "addon.once", "addon.version"),
+        *(
+            "addon.accounts",
+            "addon.agents",
+            "addon.network",
+            "addon.places",
+            "addon.once",
+            "addon.version",
+        ),
         *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),
         *(
             "addon.content",

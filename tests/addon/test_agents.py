@@ -1,0 +1,54 @@
+"""The table of agents: it says what was said before, and agrees with the pages."""
+
+from pathlib import Path
+
+from addon.accounts import RECOVERING
+from addon.agents import AGENTS, find_agent
+from addon.commands.doctor.client import find_client
+from addon.commands.log_answer import _PROGRAMS
+from addon.proxy.websocket import _CLIENTS, _SESSION
+from addon.records.sessions import _FOLDER
+from addon.replay.logs import LOGS
+from addon.request import _SESSION_HEADERS, _TITLES
+from masking.config.settings import _CLIENT_WINDOWS
+from tests.support.client_table import read_clients
+
+
+def test_it_says_what_was_said_before() -> None:
+    for agent in AGENTS:
+        old = find_client(agent.program)
+        if old is None:
+            assert (agent.authorities, agent.is_native, agent.remark) == ((), False, None)
+            continue
+        assert old[:3] == (agent.authorities, agent.is_native, agent.remark)
+        if old.socket is not None:
+            assert agent.socket is not None
+            assert (old.socket.models, old.socket.variable) == agent.socket
+            assert old.socket.falls_back is (agent.fallback is not None)
+    fallbacks = {agent.title or agent.name: agent.fallback for agent in AGENTS if agent.fallback}
+    assert {**_CLIENTS} == {name: fallback[:3] for name, fallback in fallbacks.items()}
+    assert tuple(name for each in fallbacks.values() for name in each.names) == _SESSION
+    assert frozenset(agent.client for agent in AGENTS if agent.recovers) == RECOVERING
+    assert tuple(agent.session for agent in AGENTS if agent.session) == _SESSION_HEADERS
+    titles = {agent.calls_itself: agent.client for agent in AGENTS if agent.calls_itself}
+    assert titles == _TITLES
+    for kind in LOGS:
+        agent = find_agent(kind.agent)
+        assert agent.logs is not None
+        assert _PROGRAMS.get(kind.agent, kind.agent) == agent.program
+        variables = {home.variable for home in agent.logs.homes} | {agent.logs.variable}
+        for environment in ({}, *({name: "/else"} for name in variables if name)):
+            home = Path("/home/me")
+            assert kind.homes(home, environment) == agent.logs.find(home, environment)
+    folders = dict.fromkeys(agent.folder for agent in AGENTS if agent.folder)
+    assert {*folders} == {*_FOLDER.pattern.partition("(?P")[0][3:-1].split("|")}
+
+
+def test_agents_are_those_of_the_pages() -> None:
+    on_pages = {client.name for client in read_clients().clients}
+    for agent in AGENTS:
+        assert (agent.title or agent.name) in on_pages
+
+
+def test_a_client_with_a_window_of_its_own_is_an_agent() -> None:
+    assert {*_CLIENT_WINDOWS} <= {agent.client for agent in AGENTS}
