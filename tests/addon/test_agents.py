@@ -4,7 +4,6 @@ from pathlib import Path
 
 from addon.accounts import RECOVERING
 from addon.agents import AGENTS, find_agent
-from addon.commands.doctor.client import find_client
 from addon.commands.log_answer import _PROGRAMS
 from addon.proxy.websocket import _CLIENTS, _SESSION
 from addon.records.sessions import _FOLDER
@@ -15,16 +14,6 @@ from tests.support.client_table import read_clients
 
 
 def test_it_says_what_was_said_before() -> None:
-    for agent in AGENTS:
-        old = find_client(agent.program)
-        if old is None:
-            assert (agent.authorities, agent.is_native, agent.remark) == ((), False, None)
-            continue
-        assert old[:3] == (agent.authorities, agent.is_native, agent.remark)
-        if old.socket is not None:
-            assert agent.socket is not None
-            assert (old.socket.models, old.socket.variable) == agent.socket
-            assert old.socket.falls_back is (agent.fallback is not None)
     fallbacks = {agent.title or agent.name: agent.fallback for agent in AGENTS if agent.fallback}
     assert {**_CLIENTS} == {name: fallback[:3] for name, fallback in fallbacks.items()}
     assert tuple(name for each in fallbacks.values() for name in each.names) == _SESSION

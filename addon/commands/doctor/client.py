@@ -12,40 +12,14 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from addon.agents import AGENTS, Agent
 from addon.commands.doctor.report import Finding, broken, note, ok
 from masking.config import Settings
 
-# What is known of clients by the name of their command
+# What is known of programs by the name of their command
 
-
-class Socket(NamedTuple):
-    """The WebSocket over which a client sends only new messages; the provider keeps the rest.
-
-    models: the models that it uses it for, in words; all if empty.
-    falls_back: whether the client is known to go on over HTTP where its WebSocket is refused.
-    variable: the environment variable and its value with which it uses one; None for always.
-    """
-
-    models: str = ""
-    falls_back: bool = True
-    variable: tuple[str, str] | None = None
-
-
-class Client(NamedTuple):
-    """A client that has been tried behind the proxy.
-
-    authorities: the variables by which it finds certificate authorities; each of them will do.
-    is_native: whether the requests come from a program of its own, whatever starts that.
-    remark: what to know of it, and the line that fixes it, if any.
-    """
-
-    authorities: tuple[str, ...] = ()
-    is_native: bool = False
-    remark: tuple[str, str | None] | None = None
-    socket: Socket | None = None
-
-
-_EDITOR = Client(
+_EDITOR = Agent(
+    "editor",
     is_native=True,
     remark=(
         "Its extensions get the environment that a window was opened with: open a new one, and "
@@ -54,56 +28,27 @@ _EDITOR = Client(
     ),
 )
 
-_CLIENTS: Mapping[str, Client] = {
-    "claude": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), is_native=True),
-    "codex": Client(("SSL_CERT_FILE", "CODEX_CA_CERTIFICATE"), is_native=True, socket=Socket()),
-    "copilot": Client(
-        is_native=True, socket=Socket(variable=("COPILOT_PROVIDER_TRANSPORT", "websockets"))
-    ),
-    "fast-agent": Client(
-        ("SSL_CERT_FILE",), socket=Socket(" to responses.* models", falls_back=False)
-    ),
-    "nanocoder": Client(
-        remark=(
-            "nanocoder takes no proxy: it must ask our own address in place of its provider's, so "
-            'write "baseUrl": "${OPENAI_BASE_URL}" into its configuration',
-            "obsmask run --reverse https://api.openai.com -- COMMAND",
-        ),
-    ),
-    "opencode": Client(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), is_native=True),
-    "qwen": Client(("NODE_EXTRA_CA_CERTS",)),
-    "gemini": Client(("NODE_EXTRA_CA_CERTS",)),
-    "pi": Client(("NODE_EXTRA_CA_CERTS",)),
-    "mini": Client(("SSL_CERT_FILE",)),
-    "aider": Client(
-        ("SSL_CERT_FILE",),
-        remark=("Its tool results are text of the user's messages: there is nothing to mask", None),
-    ),
-    "cline": Client(
-        is_native=True,
-        remark=(
-            "cline leaves a hub running, which keeps the environment in which it was started and "
-            "outlives obsmask run: end it with cline hub stop, and use a proxy that stays",
-            "obsmask proxy",
-        ),
-    ),
-    "curl": Client(("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
-    "git": Client(("GIT_SSL_CAINFO",), is_native=True),
+_PROGRAMS: Mapping[str, Agent] = {
+    **{agent.program: agent for agent in AGENTS},
     **dict.fromkeys(("code", "code-insiders", "codium", "cursor"), _EDITOR),
-    "sudo": Client(
+    "curl": Agent("curl", authorities=("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
+    "git": Agent("git", authorities=("GIT_SSL_CAINFO",), is_native=True),
+    "sudo": Agent(
+        "sudo",
         is_native=True,
         remark=("sudo drops the environment, and with it the proxy", "sudo -E COMMAND"),
     ),
 }
+"""Agents, and what else may be started, or starts them."""
 
 
-def find_client(name: str) -> Client | None:
+def find_client(name: str) -> Agent | None:
     """Return what is known of the client that is started by a command of this name."""
-    return _CLIENTS.get(name.removesuffix(".exe"))
+    return _PROGRAMS.get(name.removesuffix(".exe"))
 
 
 def check_client(
-    name: str, client: Client, environment: Mapping[str, str], settings: Settings
+    name: str, client: Agent, environment: Mapping[str, str], settings: Settings
 ) -> Iterator[Finding]:
     """Yield what to know of a client in an environment, under settings."""
     if client.remark:
@@ -115,7 +60,7 @@ def check_client(
         return
     if settings.websocket.mode == "http":
         yield ok(f'websocket.mode = "http": {name} sends whole histories, which are masked')
-    elif settings.websocket.mode == "auto" and settings.any_changes and socket.falls_back:
+    elif settings.websocket.mode == "auto" and settings.any_changes and client.fallback:
         yield ok(
             f'websocket.mode = "auto": {name} is made to use HTTP where something could be masked'
         )
@@ -305,7 +250,7 @@ def _read_line(line: bytes) -> Attempt | None:
 _REVERSE = "obsmask run --reverse URL -- COMMAND"
 
 
-def check_unasked(program: Program, client: Client | None) -> Iterator[Finding]:
+def check_unasked(program: Program, client: Agent | None) -> Iterator[Finding]:
     """Yield what is known of a program whose trust cannot be tested."""
     if client and client.authorities:
         yield ok(
@@ -331,7 +276,7 @@ _KINDS: dict[Other, str] = {
 def check_attempts(
     program: Program,
     interpreter: Interpreter,
-    client: Client | None,
+    client: Agent | None,
     attempts: Sequence[Attempt],
     fix: str | None = None,
 ) -> Iterator[Finding]:
@@ -362,7 +307,7 @@ def check_attempts(
 def _check_passing(
     runtime: str,
     program: Program,
-    client: Client | None,
+    client: Agent | None,
     passing: Sequence[Attempt],
     *,
     is_trusted: bool,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from addon.agents import Agent
 from addon.commands.claude_code import Plan, find_places, plan
 from addon.commands.doctor.certificates import (
     Bundle,
@@ -27,7 +28,6 @@ from addon.commands.doctor.certificates import (
     read_bundle,
 )
 from addon.commands.doctor.client import (
-    Client,
     Interpreter,
     Program,
     check_attempts,
@@ -221,7 +221,7 @@ class Setup:
         return find_program(self.command, self.environment)
 
     @cached_property
-    def client(self) -> Client | None:
+    def client(self) -> Agent | None:
         return find_client(self.program.name) if self.program else None
 
 
