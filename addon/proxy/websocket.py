@@ -27,6 +27,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy import events
 from mitmproxy.websocket import WebSocketMessage
 
+from addon.agents import AGENTS
 from addon.config_commands import Advice
 from addon.engine import Engine, Exchange
 from addon.once import Once
@@ -168,7 +169,7 @@ class Websockets:
         self, request: http.Request, received: Received, content: bytes
     ) -> Held | None:
         """Return why a client keeps its WebSocket; None if it is to speak HTTP instead."""
-        if find_known(request) is None:
+        if not falls_back(request):
             return "unknown"
         if received.settings.websocket.mode == "pass":
             return "pass"
@@ -306,12 +307,9 @@ def _decode(content: bytes) -> dict[str, object]:
 #
 # The request for a WebSocket names no model, so the first one passes. What a client then asks for
 # shows whether anything could be masked. If so, the connection is closed before the provider has
-# seen the message, and the client gets a 426 when it comes back. This was tried with each client of
-# the table: codex reconnects without a word, and Copilot CLI does not even ask for a second one.
-#
-# fast-agent is not in the table. Its requests look like those of any program on OpenAI's package.
-# It tries a WebSocket again at every turn, prints a line each time, and fails if it may use nothing
-# else.
+# seen the message, and the client gets a 426 when it comes back. This was tried with each agent
+# that has a `Fallback`: codex reconnects without a word, and Copilot CLI does not even ask for a
+# second one.
 
 _MAX_SESSIONS = 1_000
 _MAX_CLOSED = 3
@@ -321,22 +319,8 @@ ALONE_SECONDS = 86_400.0
 """How long a client that did not fall back is left alone: one broken session tells little of the
 others, and a proxy may run for weeks. To find out costs a session one more try of its own."""
 
-_SESSION = ("thread-id", "session-id")
-"""Where codex names the conversation. Its cookies and its token change within one."""
-
-
-class _Client(NamedTuple):
-    """A client that was seen to fall back: its User-Agent, from a version on, and a header."""
-
-    agent: re.Pattern[str]
-    since: tuple[int, int]
-    header: str
-
-
-_CLIENTS: Mapping[str, _Client] = {
-    "codex": _Client(re.compile(r"codex[^/]*/(\d+)\.(\d+)", re.IGNORECASE), (0, 169), "originator"),
-    "Copilot CLI": _Client(re.compile(r"OpenAI/JS (\d+)\.(\d+)"), (5, 20), "x-initiator"),
-}
+_FALLBACKS = tuple(agent.fallback for agent in AGENTS if agent.fallback)
+_NAMES = tuple(name for fallback in _FALLBACKS for name in fallback.names)
 
 
 class Session(NamedTuple):
@@ -399,20 +383,20 @@ class Fallbacks:
 
 def find_session(request: http.Request) -> Session:
     """Return what tells the session of a request apart."""
-    named = (request.headers[name] for name in _SESSION if name in request.headers)
+    named = (request.headers[name] for name in _NAMES if name in request.headers)
     name = next(named, None) or digest_account(request)
     return Session(request.pretty_host, client_of(request), name)
 
 
-def find_known(request: http.Request) -> str | None:
-    """Return the name of a client that is known to fall back; None for any other."""
+def falls_back(request: http.Request) -> bool:
+    """Whether a request is of a client that is known to fall back."""
     agent = request.headers.get("user-agent", "")
-    for name, client in _CLIENTS.items():
-        found = client.agent.match(agent)
-        if found and client.header in request.headers:
+    for fallback in _FALLBACKS:
+        found = fallback.agent.match(agent)
+        if found and fallback.header in request.headers:
             major, minor = found.groups()
-            return name if (int(major), int(minor)) >= client.since else None
-    return None
+            return (int(major), int(minor)) >= fallback.since
+    return False
 
 
 def _is_bound(received: Received, request: Mapping[str, object]) -> bool:

@@ -5,7 +5,6 @@ from pathlib import Path
 from addon.accounts import RECOVERING
 from addon.agents import AGENTS, find_agent
 from addon.commands.log_answer import _PROGRAMS
-from addon.proxy.websocket import _CLIENTS, _SESSION
 from addon.records.sessions import _FOLDER
 from addon.replay.logs import LOGS
 from addon.request import _SESSION_HEADERS, _TITLES
@@ -14,9 +13,6 @@ from tests.support.client_table import read_clients
 
 
 def test_it_says_what_was_said_before() -> None:
-    fallbacks = {agent.title or agent.name: agent.fallback for agent in AGENTS if agent.fallback}
-    assert {**_CLIENTS} == {name: fallback[:3] for name, fallback in fallbacks.items()}
-    assert tuple(name for each in fallbacks.values() for name in each.names) == _SESSION
     assert frozenset(agent.client for agent in AGENTS if agent.recovers) == RECOVERING
     assert tuple(agent.session for agent in AGENTS if agent.session) == _SESSION_HEADERS
     titles = {agent.calls_itself: agent.client for agent in AGENTS if agent.calls_itself}
