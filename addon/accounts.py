@@ -35,13 +35,6 @@ FILE = "accounts.sqlite3"
 TRIED_HOST = "api.anthropic.com"
 """The only host that is tried: what a gateway does with a refusal, nobody can know."""
 
-RECOVERING = frozenset({"claude-cli", "pydantic-ai"})
-"""The clients that go on by themselves should a refusal reach them, by their User-Agent.
-
-claude-code strips its thinking and sends the request again; pydantic-ai sends it once more with
-`drop_block` (2.68, `profiles/anthropic.py`).
-"""
-
 REFUSAL_HOLDS = timedelta(days=30)
 """How long an account that has refused is left alone."""
 

@@ -18,7 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from addon.accounts import RECOVERING, TRIED_HOST, Account, Accounts, Verdict
+from addon.accounts import TRIED_HOST, Account, Accounts, Verdict
+from addon.agents import AGENTS
 from addon.refusals import Clearings, Refusals
 from addon.stages import Answered, Received, Rewritten
 from masking.arrival import shortens_bound_prefix
@@ -34,6 +35,9 @@ taken: the provider took it. healed: it was refused, and what went out in its pl
 refused: so was that. unclear: the answer to that says nothing. failed: nothing went out in its
 place, for want of a refusal, or of an answer.
 """
+
+_RECOVERING = frozenset(agent.client for agent in AGENTS if agent.recovers)
+"""Who goes on by itself should a refusal reach it."""
 
 _DROPPED = "thinking_dropped"
 """What a provider calls it that it left reasoning out because a text before it had changed."""
@@ -151,7 +155,7 @@ class Case:
         keeps = received.settings.schema1.bound_reasoning == "keep"
         if client.binding != "may_refuse" or keeps or self.step.memories is None:
             return None
-        if received.host != TRIED_HOST or received.client not in RECOVERING:
+        if received.host != TRIED_HOST or received.client not in _RECOVERING:
             return None
         metadata = client.body.get("metadata")
         user = metadata.get("user_id") if isinstance(metadata, dict) else None

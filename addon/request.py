@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Protocol
 from urllib.parse import parse_qsl
 
+from addon.agents import AGENTS
 from masking.config import HostSettings
 from masking.errors import printable
 from masking.patterns import is_named
@@ -21,8 +22,8 @@ _MAX_CLIENT_CHARS = 64
 _PRODUCT = re.compile(r"(?P<name>[^\s()]+?)(?:/v?\d[^\s()]*)?(?=[\s()]|$)")
 """A name up to its version. Libraries put their language in place of it: `OpenAI/Python 2.54.0`."""
 
-_TITLES = {"OpenHands": "openhands"}
-"""The clients that a header `X-Title` names: that of OpenHands 1 says so to every provider."""
+_TITLES = {agent.calls_itself: agent.client for agent in AGENTS if agent.calls_itself}
+"""The clients that a header `X-Title` names."""
 
 _SUBSCRIPTION_HEADERS = (
     ("authorization", re.compile(r"Bearer\s+sk-ant-oat", re.IGNORECASE)),  # claude.ai
@@ -187,9 +188,7 @@ def client_of(request: Request) -> str | None:
     return printable(product["name"][:_MAX_CLIENT_CHARS]) if product else None
 
 
-_SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "session_id", "x-session-id")
-"""Of claude-code, codex, pi and opencode. A name with an underscore is allowed, if unusual."""
-
+_SESSION_HEADERS = tuple(agent.session for agent in AGENTS if agent.session)
 _MAX_SESSION_CHARS = 80
 
 

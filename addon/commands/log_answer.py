@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from addon.accounts import find_learned
+from addon.agents import find_agent
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
@@ -43,14 +44,6 @@ from masking.errors import printable
 
 RECORDING = "recording"
 """The agent of a session that no agent's log tells of."""
-
-_PROGRAMS: Mapping[str, str] = {
-    "claude-code": "claude",
-    "gemini-cli": "gemini",
-    "qwen-code": "qwen",
-    "mini-swe-agent": "mini",
-}
-"""How an agent is started, where that is not its name."""
 
 COST_ONLY: Mapping[CostOnly, str] = {
     "differs": f"over {MOST_DIFFERENCE:.0%} off what the provider counted",
@@ -176,7 +169,7 @@ def print_answer(
                 console, "Masking pays in long sessions: in short ones there is little to hide."
             )
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
-        program = _PROGRAMS.get(agent, agent)
+        program = find_agent(agent).program
         console.print("Next: ", end="", highlight=False)
         console.print(f"obsmask run -- {program}", style="bold", highlight=False, soft_wrap=True)
 

@@ -2,25 +2,17 @@
 
 from pathlib import Path
 
-from addon.accounts import RECOVERING
 from addon.agents import AGENTS, find_agent
-from addon.commands.log_answer import _PROGRAMS
 from addon.records.sessions import _FOLDER
 from addon.replay.logs import LOGS
-from addon.request import _SESSION_HEADERS, _TITLES
 from masking.config.settings import _CLIENT_WINDOWS
 from tests.support.client_table import read_clients
 
 
 def test_it_says_what_was_said_before() -> None:
-    assert frozenset(agent.client for agent in AGENTS if agent.recovers) == RECOVERING
-    assert tuple(agent.session for agent in AGENTS if agent.session) == _SESSION_HEADERS
-    titles = {agent.calls_itself: agent.client for agent in AGENTS if agent.calls_itself}
-    assert titles == _TITLES
     for kind in LOGS:
         agent = find_agent(kind.agent)
         assert agent.logs is not None
-        assert _PROGRAMS.get(kind.agent, kind.agent) == agent.program
         variables = {home.variable for home in agent.logs.homes} | {agent.logs.variable}
         for environment in ({}, *({name: "/else"} for name in variables if name)):
             home = Path("/home/me")
