@@ -31,7 +31,7 @@ class Home(NamedTuple):
 class Logs(NamedTuple):
     """Where an agent keeps its logs: in one of these homes, or where its variable says."""
 
-    homes: tuple[Home, ...]
+    homes: tuple[Home, ...] = ()
     variable: str = ""
 
     def find(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
@@ -82,7 +82,7 @@ class Agent(NamedTuple):
     session: the header with the id of its session.
     folder: what stands before the path of its working directory in a prompt, as a regular
         expression.
-    logs: where it keeps them.
+    logs: where it keeps them; nowhere if we do not read them.
     authorities: the variables by which it finds certificate authorities; each of them will do.
     is_native: whether the requests come from a program of its own, whatever starts that.
     socket: the WebSocket that it may use.
@@ -98,7 +98,7 @@ class Agent(NamedTuple):
     calls_itself: str = ""
     session: str = ""
     folder: str = ""
-    logs: Logs | None = None
+    logs: Logs = Logs()
     authorities: tuple[str, ...] = ()
     is_native: bool = False
     socket: Socket | None = None

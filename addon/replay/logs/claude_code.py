@@ -205,12 +205,6 @@ class _Log:
 # Finding
 
 
-def _list_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    own = environment.get("CLAUDE_CONFIG_DIR")
-    folders = (Path(own),) if own else (home / ".claude", home / ".config" / "claude")
-    return tuple(folder / "projects" for folder in folders)
-
-
 class _Found(NamedTuple):
     path: Path
     size: int
@@ -916,5 +910,5 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-CLAUDE_CODE = LogKind(_AGENT, _list_homes, _find, _read, _list_keys)
+CLAUDE_CODE = LogKind(_AGENT, _find, _read, _list_keys)
 """How Claude Code keeps its logs."""

@@ -27,12 +27,13 @@ from typing import NamedTuple
 import orjson
 import zstandard
 
+from addon.agents import find_agent
 from addon.replay.disk import bound, find_files, open_bounded, open_regular
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import RESPONSES, Usage
 
 _AGENT = "codex"
-_FOLDERS = ("sessions", "archived_sessions")
+_FOLDERS = find_agent(_AGENT).logs.homes[0].below
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 
 _Object = Mapping[str, object]
@@ -79,11 +80,6 @@ class _Thread:
     inherited: int = 0
     unread: set[str] = field(default_factory=set)
     is_of_subscriber: bool = False
-
-
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    root = Path(environment.get("CODEX_HOME") or home / ".codex")
-    return tuple(root / folder for folder in _FOLDERS)
 
 
 def _find(path: Path) -> Iterator[LogFile]:
@@ -470,5 +466,5 @@ def _make_key(kind: str, payload: _Object, first: _Object, total: object) -> str
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-CODEX = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
+CODEX = LogKind(_AGENT, _find, _read, _list_keys)
 """The logs of OpenAI's codex."""

@@ -63,11 +63,6 @@ class _Chat(NamedTuple):
     unread: frozenset[str]
 
 
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    root = Path(environment.get("GEMINI_CLI_HOME") or home)
-    return (root / ".gemini" / "tmp",)
-
-
 def _find(path: Path) -> Iterator[LogFile]:
     found = find_files(path, (".json", ".jsonl"))
     dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
@@ -372,5 +367,5 @@ def _read_time(record: _Object) -> datetime | None:
     return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
 
 
-GEMINI_CLI = LogKind(_AGENT, _find_homes, _find, _read)
+GEMINI_CLI = LogKind(_AGENT, _find, _read)
 """The logs of Google's gemini-cli."""

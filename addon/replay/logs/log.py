@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.agents import find_agent
 from masking.wire import Usage, WireFormat
 
 
@@ -92,9 +93,8 @@ class AnswerKey(NamedTuple):
 
 
 class LogKind(NamedTuple):
-    """How one agent keeps its logs.
+    """How one agent keeps its logs; where it does, `addon.agents` knows.
 
-    homes: returns where the agent keeps them, from the home folder and the environment.
     find: yields the logs of this kind at or under a path, the newest first; it tells them by
         their content, and reads no more of each than that takes. A path of another kind has none.
     parse: yields the conversations of a log with all their requests, copies of another log's
@@ -105,10 +105,13 @@ class LogKind(NamedTuple):
     """
 
     agent: str
-    homes: Callable[[Path, Mapping[str, str]], tuple[Path, ...]]
     find: Callable[[Path], Iterator[LogFile]]
     parse: Callable[[LogFile], Iterator[LoggedConversation]]
     list_keys: Callable[[LogFile], Iterator[AnswerKey]] | None = None
+
+    def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
+        """Return where the agent keeps them, from the home folder and the environment."""
+        return find_agent(self.agent).logs.find(home, environment)
 
     def read(self, log: LogFile) -> Iterator[LoggedConversation]:
         """Yield the conversations of a log, without the requests that another log counts.

@@ -10,7 +10,7 @@ A trajectory without usage is left to be read as a conversation of a file.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -45,14 +45,6 @@ _CLASSES = {
 
 _NOT_SENT = frozenset(("extra", "timestamp", "provider_specific_fields"))
 """What a message has beside what is sent; older versions kept its time beside the content."""
-
-
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    if given := environment.get("MSWEA_GLOBAL_CONFIG_DIR"):
-        return (Path(given),)
-    settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    on_macos = home / "Library" / "Application Support"
-    return tuple(folder / "mini-swe-agent" for folder in (settings, on_macos))
 
 
 def _find(path: Path) -> Iterator[LogFile]:
@@ -134,5 +126,5 @@ def _clean(message: Entry) -> Entry:
     }
 
 
-MINI_SWE_AGENT = LogKind(_AGENT, _find_homes, _find, _read)
+MINI_SWE_AGENT = LogKind(_AGENT, _find, _read)
 """The logs of mini-swe-agent."""

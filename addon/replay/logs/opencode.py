@@ -100,11 +100,6 @@ _BY_MODEL = (
 # Finding sessions
 
 
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    data = environment.get("XDG_DATA_HOME") or home / ".local" / "share"
-    return (Path(data) / "opencode",)
-
-
 def _find(path: Path) -> Iterator[LogFile]:
     found = list(_find_in_file(path) if path.is_file() else _walk(path))
     # opencode took the sessions of `storage` into its database, and left the files.
@@ -746,5 +741,5 @@ def _clean(call: Entry) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", take_text(call.get("callID")))
 
 
-OPENCODE = LogKind(_AGENT, _find_homes, _find, _read)
+OPENCODE = LogKind(_AGENT, _find, _read)
 """The logs of opencode."""

@@ -64,13 +64,6 @@ _MOST_CHARACTERS = 30_000
 """What a command printed is cut in the middle to so much."""
 
 
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    if given := environment.get("OPENHANDS_CONVERSATIONS_DIR"):
-        return (Path(given),)
-    kept = environment.get("OPENHANDS_PERSISTENCE_DIR") or home / ".openhands"
-    return (Path(kept) / "conversations",)
-
-
 def _find(path: Path) -> Iterator[LogFile]:
     logs = (_describe(folder) for folder in _find_folders(path))
     yield from sorted(logs, key=lambda log: log.changed, reverse=True)
@@ -459,5 +452,5 @@ def _read_local_time(event: Entry) -> datetime | None:
         return None
 
 
-OPENHANDS = LogKind(_AGENT, _find_homes, _find, _read)
+OPENHANDS = LogKind(_AGENT, _find, _read)
 """The conversations of OpenHands."""

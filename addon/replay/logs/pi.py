@@ -81,11 +81,6 @@ _BRANCHED = (
 _NO_RESULT = "No result provided"
 
 
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    root = Path(environment.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent")
-    return (root / "sessions",)
-
-
 def _find(path: Path) -> Iterator[LogFile]:
     found = find_files(path, (".jsonl",))
     for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
@@ -379,5 +374,5 @@ def _read_usage(message: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokens")) or None)
 
 
-PI = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
+PI = LogKind(_AGENT, _find, _read, _list_keys)
 """The logs of pi."""

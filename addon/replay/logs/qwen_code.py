@@ -39,11 +39,6 @@ _OWN_SIGNS = b'"parts":', b'"systemPayload"'
 _KINDS = frozenset(("user", "assistant", "tool_result", "system"))
 
 
-def _find_homes(home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
-    root = Path(environment.get("QWEN_HOME") or home / ".qwen")
-    return (root / "projects",)
-
-
 def _find(path: Path) -> Iterator[LogFile]:
     found = find_files(path, (".jsonl",))
     for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
@@ -223,5 +218,5 @@ def _read_usage(record: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokenCount")) or None)
 
 
-QWEN_CODE = LogKind(_AGENT, _find_homes, _find, _read, _list_keys)
+QWEN_CODE = LogKind(_AGENT, _find, _read, _list_keys)
 """The logs of qwen-code."""
