@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
+from addon.agents import CLAUDE_CODE
 from addon.network import Address, is_this_machine
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
 from addon.proxy.health import Health
@@ -106,8 +107,8 @@ def find_places(environment: Mapping[str, str]) -> Places:
         work = Path.cwd()
     except FileNotFoundError:  # it was removed
         work = Path("/")
-    own = environment.get("CLAUDE_CONFIG_DIR")
-    user = Path(own) if own else Path(environment.get("HOME") or Path.home()) / ".claude"
+    home, *_ = CLAUDE_CODE.logs.homes
+    user = home.find(Path(environment.get("HOME") or Path.home()), environment)
     managed = {
         "darwin": "/Library/Application Support/ClaudeCode",
         "win32": "C:/Program Files/ClaudeCode",
@@ -168,7 +169,7 @@ def _find_started(command: Sequence[str]) -> _Started | None:
     for place, word in enumerate(command):
         name = _strip(PurePosixPath(word.replace("\\", "/")).name)
         is_package = f"{word}/".startswith((f"{_PACKAGE}/", f"{_PACKAGE}@"))
-        if name == "claude" or is_package or f"/{_PACKAGE}/" in word:
+        if name == CLAUDE_CODE.program or is_package or f"/{_PACKAGE}/" in word:
             return _Started(place, is_passed_on)
         is_option = word.startswith("-")
         if is_option and not is_passed_on:

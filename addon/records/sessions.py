@@ -27,6 +27,7 @@ from pathlib import Path
 
 import msgspec
 
+from addon.agents import AGENTS
 from addon.once import Once
 from addon.places import make_folder, open_private
 from addon.records.file import Log, read_records, release_lock, take_lock
@@ -413,11 +414,9 @@ def read_history(folder: Path) -> list[Session]:
 # The folder that an agent works in, of which only the last part is ever kept
 
 _FOLDER = re.compile(
-    r"(?:<cwd>|[Ww]orking [Dd]irectory(?: is)?:? ?\(?|working in the directory: ?)"
+    f"(?:{'|'.join(dict.fromkeys(agent.folder for agent in AGENTS if agent.folder))})"
     r"(?P<path>(?:/|~/|[A-Za-z]:\\)[^\n\r<>\"')]{0,400})"
 )
-"""As claude-code, opencode and pi (`Working directory: /a/b`), codex (`<cwd>`), gemini-cli and
-qwen-code (`I'm currently working in the directory: /a/b`) and cline say it."""
 
 _FIRST = 4
 """The elements, from the first, that are searched beside the system prompt."""

@@ -1,15 +1,9 @@
-"""The table of agents: it says what was said before, and agrees with the pages."""
+"""The table of agents agrees with what is said elsewhere."""
 
 from addon.agents import AGENTS
-from addon.records.sessions import _FOLDER
 from addon.replay.logs import LOGS
 from masking.config.settings import _CLIENT_WINDOWS
 from tests.support.client_table import read_clients
-
-
-def test_it_says_what_was_said_before() -> None:
-    folders = dict.fromkeys(agent.folder for agent in AGENTS if agent.folder)
-    assert {*folders} == {*_FOLDER.pattern.partition("(?P")[0][3:-1].split("|")}
 
 
 def test_the_logs_that_are_read_are_those_of_agents() -> None:
