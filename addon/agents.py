@@ -111,6 +111,11 @@ class Agent(NamedTuple):
         """The command that starts it."""
         return self.command or self.name
 
+    @property
+    def start(self) -> str:
+        """The line that starts it behind a proxy of its own."""
+        return f"obsmask run -- {self.program}"
+
 
 _WORKING_DIRECTORY = r"[Ww]orking [Dd]irectory(?: is)?:? ?\(?"
 """`Working directory: /a/b`, `Current Working Directory (/a/b)`."""

@@ -300,7 +300,7 @@ class _Planner:
             return self._leave(f"{setting}, and nothing overrides that", is_hindrance=True)
         if self._started is None or not self._started.is_passed_on:
             return self._leave(
-                f"{setting}, and only obsmask run -- claude overrides that", is_hindrance=True
+                f"{setting}, and only {CLAUDE_CODE.start} overrides that", is_hindrance=True
             )
         place, is_joined = self._find_option("--settings")
         own = next((each for each in self._settings if each.kind == "inline"), None)

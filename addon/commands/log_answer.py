@@ -169,9 +169,8 @@ def print_answer(
                 console, "Masking pays in long sessions: in short ones there is little to hide."
             )
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
-        program = find_agent(agent).program
         console.print("Next: ", end="", highlight=False)
-        console.print(f"obsmask run -- {program}", style="bold", highlight=False, soft_wrap=True)
+        console.print(find_agent(agent).start, style="bold", highlight=False, soft_wrap=True)
 
 
 def _list_answers(answer: LogAnswer) -> Iterator[str]:

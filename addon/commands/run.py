@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from addon.agents import CLAUDE_CODE
 from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
@@ -285,7 +286,6 @@ def _fail(command: str, problem: str, code: int) -> int:
 
 _MAX_RESTARTS = 20
 
-_CLAUDE = "obsmask run -- claude"
 _CLIENT_CHANGES = "obsmask run --client-changes"
 _NOT_AS_IT_IS = "obsmask run without --as-it-is"
 
@@ -425,7 +425,7 @@ class OwnProxy:
             return Remedies(_NOT_AS_IT_IS, _NOT_AS_IT_IS, keeps_sockets=True)
         held = None if self._options.changes_client else _CLIENT_CHANGES
         if self.plan is None:
-            return Remedies(_CLAUDE, held)
+            return Remedies(CLAUDE_CODE.start, held)
         return Remedies(None, held, self.plan.hindrance)
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from cachetools import LRUCache
 
+from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.once import Once
 from addon.passed import name_of
@@ -59,7 +60,7 @@ def _say_held(record: RequestRecord, advice: Advice) -> str:
 def _say_signed(record: RequestRecord, _: Advice) -> str:
     return (
         f"claude-code signs what it sends to {record.host}, so it passes untouched. It signs "
-        "nothing if it is started by obsmask run -- claude, or with this proxy's port as its base "
+        f"nothing if it is started by {CLAUDE_CODE.start}, or with this proxy's port as its base "
         f"URL: ANTHROPIC_BASE_URL=http://127.0.0.1:PORT/to/https/{record.host}"
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import floor, log10
 from typing import NamedTuple
 
+from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.counts import pluralize
 from addon.passed import Passed, name_of
@@ -642,7 +643,7 @@ CLEARABLE: Mapping[Bound, WhyUnmasked] = {
 _HOLDS = "the provider holds the history of the agent's WebSocket"
 
 PASSED: Mapping[Passed, WhyUnmasked] = {
-    "signed": WhyUnmasked("claude-code signs what it sends", "obsmask run -- claude"),
+    "signed": WhyUnmasked("claude-code signs what it sends", CLAUDE_CODE.start),
     "pass": WhyUnmasked(_HOLDS, change=(("websocket.mode", "auto"),)),
     "unknown": WhyUnmasked(
         _HOLDS,
