@@ -43,6 +43,7 @@ ROOMS = {
             "addon.threads",
             "addon.stages",
             "addon.passed",
+            "addon.vendors",
         ),
     ),
     "masker": (
