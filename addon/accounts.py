@@ -27,12 +27,13 @@ from typing import Literal, NamedTuple, cast, get_args
 from addon.once import Once
 from addon.places import make_folder, open_private
 from addon.threads import Worker
+from addon.vendors import ANTHROPIC
 
 logger = logging.getLogger("observation_masking")
 
 FILE = "accounts.sqlite3"
 
-TRIED_HOST = "api.anthropic.com"
+TRIED_HOST = ANTHROPIC.host
 """The only host that is tried: what a gateway does with a refusal, nobody can know."""
 
 REFUSAL_HOLDS = timedelta(days=30)

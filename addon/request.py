@@ -11,6 +11,7 @@ from typing import Protocol
 from urllib.parse import parse_qsl
 
 from addon.agents import AGENTS
+from addon.vendors import VENDORS
 from masking.config import HostSettings
 from masking.errors import printable
 from masking.patterns import is_named
@@ -31,14 +32,8 @@ _SUBSCRIPTION_HEADERS = (
 )
 """Headers that a client sends with a subscription, and how their value begins."""
 
-_SUBSCRIPTION_PLACES = (
-    ("chatgpt.com", "/"),
-    ("cloudcode-pa.googleapis.com", "/"),
-    ("*.githubcopilot.com", "/"),
-    ("portal.qwen.ai", "/"),
-    ("api.kimi.com", "/coding/"),
-    ("api.z.ai", "/api/coding/"),
-    ("open.bigmodel.cn", "/api/coding/"),
+_SUBSCRIPTION_PLACES = tuple(
+    (vendor.family or vendor.host, vendor.subscription) for vendor in VENDORS if vendor.subscription
 )
 """Hosts that serve subscribers alone, or do so below a path."""
 

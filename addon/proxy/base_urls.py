@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from mitmproxy.net.check import is_valid_host
 
 from addon.network import Address, bracket, is_this_machine
+from addon.vendors import ANTHROPIC, VENDORS
 
 _TO = "/to/"
 _TARGET = re.compile(
@@ -27,17 +28,13 @@ _TARGET = re.compile(
 )
 """What follows `/to/`. Some clients write brackets in a path as `%5B` and `%5D`."""
 
-_OPENAI_PATH = "/v1"
-
 _VARIABLES: Mapping[str, str] = {
-    "OPENAI_BASE_URL": _OPENAI_PATH,
-    "OPENAI_API_BASE": _OPENAI_PATH,
-    "ANTHROPIC_BASE_URL": "",
-    "GOOGLE_GEMINI_BASE_URL": "",
-    "OLLAMA_HOST": "",
-    "OLLAMA_API_BASE": "",
+    name: path for vendor in VENDORS for name, path in vendor.variables.items()
 }
 """Each with the path that a client expects in it."""
+
+BASE_URLS = (*_VARIABLES, "AZURE_OPENAI_ENDPOINT", "LLM_BASE_URL")
+"""Where clients look for a model; the last two lead to servers of the user's own."""
 
 _PORTS = {"http": 80, "https": 443}
 _MOST_PORTS = 65_535
@@ -63,7 +60,7 @@ class Server(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-VENDOR = Server("https", "api.anthropic.com", 443)
+VENDOR = Server("https", ANTHROPIC.host, 443)
 """Where claude-code signs what it sends, unless a base URL leads it elsewhere."""
 
 

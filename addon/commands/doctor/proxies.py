@@ -12,12 +12,13 @@ from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, is_this_machine
 from addon.proxy.authorities import own_authority, user_bundle
-from addon.proxy.base_urls import Server, read_behind, read_host
+from addon.proxy.base_urls import BASE_URLS, Server, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
 from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
 from addon.request import is_opened
+from addon.vendors import VENDORS
 from masking.config import HostSettings
 from masking.patterns import is_named
 
@@ -170,17 +171,8 @@ def _unset(names: list[str]) -> str:
 _PORT = 443
 _MOST_NAMED = 3
 
-BASE_URLS = (
-    *("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
-    *("OLLAMA_HOST", "OLLAMA_API_BASE", "AZURE_OPENAI_ENDPOINT", "LLM_BASE_URL"),
-)
-"""Where clients look for a model."""
-
-KNOWN_HOSTS = (
-    *("api.openai.com", "api.anthropic.com", "generativelanguage.googleapis.com"),
-    *("chatgpt.com", "cloudcode-pa.googleapis.com", "openrouter.ai"),
-)
-"""Where they look otherwise."""
+KNOWN_HOSTS = tuple(vendor.host for vendor in VENDORS if vendor.is_usual)
+"""Where clients look for a model, if no base URL says otherwise."""
 
 
 def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
