@@ -29,6 +29,7 @@ import orjson
 
 from addon.replay.disk import find_files, open_bounded, read_bounded
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.vendors import VENDORS
 from masking.wire import MESSAGES, Usage, find_usage
 
 _AGENT = "claude-code"
@@ -112,12 +113,10 @@ _NO_SYSTEM_MESSAGES = re.compile(r"claude-(?:3|[a-z]+-(?:3|4(?!-[89])))")
 _KEEPS_TAGS = re.compile(r"claude-sonnet-5(?!-\d\b)")
 """The model that gets them in a system message, tags and all."""
 
-_SELLERS = {
-    "msg_bdrk_": "bedrock-runtime.us-east-1.amazonaws.com",
-    "msg_vrtx_": "aiplatform.googleapis.com",
-    "msg_": "api.anthropic.com",
-}
-"""Who answers with such ids; the region of the first two is not in the log."""
+_SELLERS = sorted(
+    ((vendor.answers, vendor.host) for vendor in VENDORS if vendor.answers), reverse=True
+)
+"""Who answers with ids that begin so, the longest first. No region is in the log."""
 
 _Kind = str
 """`user`, `result`, `assistant`, `attachment`, or `link`: in the tree, and unseen by the model."""
@@ -333,7 +332,7 @@ def _find_host(answer: _Answer) -> str | None:
     if not (answer.model or "").startswith("claude"):
         return None
     name = answer.identity[0]
-    return next((host for begin, host in _SELLERS.items() if name.startswith(begin)), None)
+    return next((host for begin, host in _SELLERS if name.startswith(begin)), None)
 
 
 def _read_description(path: Path) -> str | None:

@@ -30,6 +30,7 @@ import zstandard
 from addon.agents import find_agent
 from addon.replay.disk import bound, find_files, open_bounded, open_regular
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.vendors import CHATGPT, OPENAI
 from masking.wire import RESPONSES, Usage
 
 _AGENT = "codex"
@@ -111,13 +112,13 @@ def _open(path: Path) -> io.BufferedIOBase:
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     thread = _load(log.path)
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
-    host = "api.openai.com" if provider == "openai" else None
+    host = OPENAI.host if provider == "openai" else None
     folder = str(thread.meta.get("cwd") or "").replace("\\", "/").rstrip("/")
     yield LoggedConversation(
         agent=_AGENT,
         name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
         project=folder.rpartition("/")[2] or None,
-        host="chatgpt.com" if thread.is_of_subscriber else host,
+        host=CHATGPT.host if thread.is_of_subscriber else host,
         wire=RESPONSES,
         requests=partial(_find_requests, thread, _find_copied(log.path, thread)),
         is_side=isinstance(source, dict) or thread.meta.get("thread_source") == "subagent",

@@ -74,16 +74,9 @@ _MESSAGE_BYTES = 10_000
 
 
 _PROVIDERS = PROVIDERS | {
-    "google-vertex": Provider("aiplatform.googleapis.com", GEMINI),
-    "google-vertex-anthropic": Provider("aiplatform.googleapis.com", MESSAGES),
+    "google-vertex-anthropic": PROVIDERS["google-vertex"]._replace(wire=MESSAGES),
     "azure": Provider(None, RESPONSES),
-    "xai": Provider("api.x.ai", RESPONSES),
-    "minimax": Provider("api.minimax.io", MESSAGES),
-    "kimi-for-coding": Provider("api.kimi.com", MESSAGES),
-    "opencode": Provider("opencode.ai"),
-    "zai-coding-plan": Provider("api.z.ai"),
-    "togetherai": Provider("api.together.xyz"),
-    "fireworks-ai": Provider("api.fireworks.ai"),
+    "xai": PROVIDERS["xai"]._replace(wire=RESPONSES),
 }
 """The providers whose host or format is known, by opencode's names (https://models.dev)."""
 

@@ -53,15 +53,6 @@ _NOT_SENT = frozenset(
     )
 )
 
-_HOSTS = {name: provider.host for name, provider in PROVIDERS.items()} | {
-    "openai-codex": "chatgpt.com",
-    "opencode": "opencode.ai",
-    "minimax": "api.minimax.io",
-    "kimi-coding": "api.kimi.com",
-    "google-gemini-cli": "cloudcode-pa.googleapis.com",
-    "google-vertex": "aiplatform.googleapis.com",
-}
-
 _WIRES = (
     ("anthropic", MESSAGES),
     ("responses", RESPONSES),
@@ -179,7 +170,7 @@ def _find_provider(message: Entry) -> Provider:
     api, name = take_text(message.get("api")), take_text(message.get("provider"))
     wire = next((wire for sign, wire in _WIRES if sign in api), None)
     known = PROVIDERS.get(name, UNKNOWN)
-    return Provider(_HOSTS.get(name), (wire or CHAT) if api else known.wire)
+    return known._replace(wire=wire or CHAT) if api else known
 
 
 def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[LoggedRequest]:

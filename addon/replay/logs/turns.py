@@ -13,6 +13,7 @@ from addon.replay.logs.entries import (
     Entry,
     write_json,
 )
+from addon.vendors import VENDORS
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, WireFormat
 
 
@@ -293,21 +294,8 @@ class Provider(NamedTuple):
     wire: WireFormat = CHAT
 
 
-PROVIDERS = {
-    "anthropic": Provider("api.anthropic.com", MESSAGES),
-    "openai": Provider("api.openai.com", RESPONSES),
-    "google": Provider("generativelanguage.googleapis.com", GEMINI),
-    "openrouter": Provider("openrouter.ai"),
-    "github-copilot": Provider("api.githubcopilot.com"),
-    "deepseek": Provider("api.deepseek.com"),
-    "xai": Provider("api.x.ai"),
-    "groq": Provider("api.groq.com"),
-    "mistral": Provider("api.mistral.ai"),
-    "cerebras": Provider("api.cerebras.ai"),
-    "zai": Provider("api.z.ai"),
-    "moonshotai": Provider("api.moonshot.ai"),
-}
-"""Providers as several agents name them."""
+PROVIDERS = {name: Provider(each.host, each.wire) for each in VENDORS for name in each.names}
+"""Providers as agents name them."""
 
 UNKNOWN = Provider(None)
 """A provider of another name: most speak Chat Completions."""
