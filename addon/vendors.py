@@ -116,6 +116,8 @@ VENDORS: tuple[Vendor, ...] = (
     Vendor("api.fireworks.ai", ("fireworks-ai",), ("fireworks_ai",)),
     Vendor("opencode.ai", ("opencode",)),
     Vendor("portal.qwen.ai", subscription="/"),
+    Vendor("api.portkey.ai", ("portkey",)),
+    Vendor("router.requesty.ai", ("requesty",)),
     # Ollama, at home
     Vendor("localhost", varies=True, variables={"OLLAMA_HOST": "", "OLLAMA_API_BASE": ""}),
 )

@@ -19,6 +19,7 @@ from addon.config import FoundConfig, without_memory
 from addon.engine import Engine, Exchange
 from addon.request import Headers, PlainMessage
 from addon.stages import Received
+from addon.vendors import VENDORS
 from masking.edit import apply
 from masking.errors import WireError
 from masking.model import Decision
@@ -34,18 +35,7 @@ PATHS = {
 }
 """The calls that are masked, and under which path a client asks LiteLLM for each."""
 
-_HOSTS = {
-    "anthropic": "api.anthropic.com",
-    "azure_ai": "services.ai.azure.com",
-    "bedrock": "bedrock-runtime.us-east-1.amazonaws.com",
-    "bedrock_converse": "bedrock-runtime.us-east-1.amazonaws.com",
-    "chatgpt": "chatgpt.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "github_copilot": "api.githubcopilot.com",
-    "openai": "api.openai.com",
-    "openrouter": "openrouter.ai",
-    "vertex_ai": "aiplatform.googleapis.com",
-}
+_HOSTS = {name: vendor.host for vendor in VENDORS for name in vendor.litellm}
 """Where a provider of LiteLLM is, if the call does not say."""
 
 _NOT_THE_REQUEST = frozenset(("timeout", "extra_headers", "extra_body"))

@@ -93,6 +93,7 @@ MASKED = [f"<c0 {len(TEXT)}>", f"<c1 {len(TEXT)}>", TEXT]
 
 HOSTS = [
     ("a provider that LiteLLM knows where to find", Deployment("openai", "m"), "api.openai.com"),
+    ("another one", Deployment("groq", "m"), "api.groq.com"),
     ("a base URL", Deployment("openai", "m", "http://Box.example:8000/v1"), "box.example"),
     ("a provider that is on no list", Deployment("wat", "m"), "wat"),
     ("no provider", Deployment(None, "m"), "unknown"),

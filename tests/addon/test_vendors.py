@@ -1,13 +1,15 @@
-"""The table of vendors says what was said before."""
+"""The table of vendors: no two rows claim one name."""
 
-from addon.gateways import litellm as gateway
-from addon.replay.logs import litellm
+from collections import Counter
+
 from addon.vendors import VENDORS
 
 
-def test_it_says_what_was_said_before() -> None:
-    in_litellm = {name: each for each in VENDORS for name in each.litellm}
-    for name, host in gateway._HOSTS.items():
-        assert host == in_litellm[name].host, name
-    for name, host in litellm._HOSTS.items():
-        assert (host, False) == (in_litellm[name].host, in_litellm[name].varies), name
+def test_a_name_belongs_to_one_vendor() -> None:
+    for names in (
+        [name for vendor in VENDORS for name in vendor.names],
+        [name for vendor in VENDORS for name in vendor.litellm],
+        [name for vendor in VENDORS for name in vendor.variables],
+        [vendor.host for vendor in VENDORS],
+    ):
+        assert [name for name, count in Counter(names).items() if count > 1] == []

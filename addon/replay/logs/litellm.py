@@ -6,27 +6,16 @@ A model is named `PROVIDER/MODEL` there, and the request has the second part alo
 
 from urllib.parse import urlsplit
 
-_HOSTS = {
-    "openai": "api.openai.com",
-    "anthropic": "api.anthropic.com",
-    "gemini": "generativelanguage.googleapis.com",
-    "vertex_ai": "aiplatform.googleapis.com",
-    "openrouter": "openrouter.ai",
-    "deepseek": "api.deepseek.com",
-    "moonshot": "api.moonshot.ai",
-    "minimax": "api.minimax.io",
-    "zai": "api.z.ai",
-    "xai": "api.x.ai",
-    "mistral": "api.mistral.ai",
-    "groq": "api.groq.com",
-    "cerebras": "api.cerebras.ai",
-    "together_ai": "api.together.xyz",
-    "fireworks_ai": "api.fireworks.ai",
-}
+from addon.vendors import VENDORS
+
+_HOSTS = {name: vendor.host for vendor in VENDORS if not vendor.varies for name in vendor.litellm}
 """The hosts of LiteLLM's providers, by its names."""
 
 _OTHERS = frozenset(
-    ("azure", "bedrock", "ollama", "ollama_chat", "hosted_vllm", "litellm_proxy", "lm_studio")
+    (
+        *(name for vendor in VENDORS if vendor.varies for name in vendor.litellm),
+        *("azure", "ollama", "ollama_chat", "hosted_vllm", "litellm_proxy", "lm_studio"),
+    )
 )
 """Providers whose host differs from user to user."""
 

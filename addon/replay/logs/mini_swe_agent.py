@@ -28,6 +28,7 @@ from addon.replay.logs.entries import (
 )
 from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.turns import PROVIDERS
 from masking.wire import CHAT, RESPONSES, find_usage
 
 _AGENT = "mini-swe-agent"
@@ -36,11 +37,7 @@ _HEAD = re.compile(rb'\A\s*\{\s*"info"\s*:')
 _FORMAT = re.compile(rb'"trajectory_format"\s*:\s*"mini-swe-agent')
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
 
-_CLASSES = {
-    "openrouter": "openrouter.ai",
-    "portkey": "api.portkey.ai",
-    "requesty": "router.requesty.ai",
-}
+_CLASSES = {name: PROVIDERS[name].host for name in ("openrouter", "portkey", "requesty")}
 """Where models are reached that are not spoken to by LiteLLM, by the name of their class's file."""
 
 _NOT_SENT = frozenset(("extra", "timestamp", "provider_specific_fields"))
