@@ -80,6 +80,7 @@ class Agent(NamedTuple):
     client: the product that its User-Agent names first, as records have it.
     calls_itself: what a header `X-Title` says, for one that leaves the User-Agent to its library.
     session: the header with the id of its session.
+    base_url: the variable with its base URL, where it reads one.
     folder: what stands before the path of its working directory in a prompt, as a regular
         expression.
     logs: where it keeps them; nowhere if we do not read them.
@@ -97,6 +98,7 @@ class Agent(NamedTuple):
     client: str = ""
     calls_itself: str = ""
     session: str = ""
+    base_url: str = ""
     folder: str = ""
     logs: Logs = Logs()
     authorities: tuple[str, ...] = ()
@@ -129,6 +131,7 @@ CLAUDE_CODE = Agent(
     command="claude",
     client="claude-cli",
     session="x-claude-code-session-id",
+    base_url="ANTHROPIC_BASE_URL",
     folder=_WORKING_DIRECTORY,
     logs=Logs(
         (
@@ -211,6 +214,7 @@ AGENTS: tuple[Agent, ...] = (
         title="OpenHands",
         client="openhands",
         calls_itself="OpenHands",  # OpenHands 1 says so to every provider
+        base_url="LLM_BASE_URL",
         logs=Logs(
             (Home(".openhands", ("conversations",), "OPENHANDS_PERSISTENCE_DIR"),),
             "OPENHANDS_CONVERSATIONS_DIR",

@@ -10,7 +10,7 @@ without calls, or a malformed message. A system message counts as the user's.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -121,7 +121,7 @@ def decide_redactions(conversation: Conversation, policy: RedactionPolicy) -> Re
     return Redactions(decisions=decisions, malformed=malformed)
 
 
-def _reason_to_keep(result: ToolResult, names: Collection[str]) -> KeepReason | None:
+def _reason_to_keep(result: ToolResult, names: Container[str | None]) -> KeepReason | None:
     """Return the first reason that applies whatever follows the result."""
     if result.call_id is None:
         return "bad_id"

@@ -21,7 +21,7 @@ from addon.proxy.health import Health
 from masking.errors import printable
 from masking.wire import find_messages_binding
 
-BASE_URL = "ANTHROPIC_BASE_URL"
+BASE_URL = CLAUDE_CODE.base_url
 TOOL_SEARCH = "ENABLE_TOOL_SEARCH"
 VARIABLES = (BASE_URL, TOOL_SEARCH)
 """What a plan may set."""

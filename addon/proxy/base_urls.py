@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mitmproxy.net.check import is_valid_host
 
+from addon.agents import AGENTS
 from addon.network import Address, bracket, is_this_machine
 from addon.vendors import ANTHROPIC, VENDORS
 
@@ -33,8 +34,15 @@ _VARIABLES: Mapping[str, str] = {
 }
 """Each with the path that a client expects in it."""
 
-BASE_URLS = (*_VARIABLES, "AZURE_OPENAI_ENDPOINT", "LLM_BASE_URL")
-"""Where clients look for a model; the last two lead to servers of the user's own."""
+BASE_URLS = tuple(
+    dict.fromkeys(
+        (
+            *(*_VARIABLES, "AZURE_OPENAI_ENDPOINT"),
+            *(agent.base_url for agent in AGENTS if agent.base_url),
+        )
+    )
+)
+"""Where clients look for a model."""
 
 _PORTS = {"http": 80, "https": 443}
 _MOST_PORTS = 65_535
