@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from addon.agents import AGENTS
 from addon.network import LOOPBACK_NAMES
 
 _DIRECT = ",".join(LOOPBACK_NAMES)
@@ -19,10 +20,16 @@ OTHER_PROXY_VARIABLES = ("ALL_PROXY", "all_proxy")
 
 DIRECT_VARIABLES = ("NO_PROXY", "no_proxy")
 
-CA_VARIABLES = (
-    *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("CODEX_CA_CERTIFICATE", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"),
+CA_VARIABLES = tuple(
+    dict.fromkeys(
+        (
+            *("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+            *(name for agent in AGENTS for name in agent.authorities),
+            *("GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT"),
+        )
+    )
 )
+"""Those of runtimes and tools that agents start, and of agents themselves."""
 
 OTHER_CA_VARIABLES = (
     *("PIP_CERT", "CARGO_HTTP_CAINFO", "NPM_CONFIG_CAFILE", "npm_config_cafile"),
