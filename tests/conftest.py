@@ -61,10 +61,23 @@ def replay_once(tmp_path_factory: pytest.TempPathFactory) -> Replay:
     return replay
 
 
+def _wants_live(config: pytest.Config) -> bool:
+    """Whether more live tests are asked for than those marked `smoke`."""
+    return "not (live" not in config.option.markexpr
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
     """Let one process more than there are cores run live tests: many of them wait for a proxy."""
-    return (yield) + ("not (live" not in config.option.markexpr)
+    return (yield) + _wants_live(config)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import live tests for nothing: their clients take seconds, in every process."""
+    is_live = collection_path.match("live/test_*.py")
+    if is_live and not _wants_live(config):
+        return "smoke" not in collection_path.read_text("utf-8") or None
+    return None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

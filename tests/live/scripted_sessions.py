@@ -69,8 +69,8 @@ class Client(NamedTuple):
     http2: bool = False
 
 
-def each_of(clients: Sequence[Client]) -> pytest.MarkDecorator:
-    """Try each client, as the argument `asking` of a test; the first is enough for a quick run."""
+def first_is_smoke(clients: Sequence[Client]) -> pytest.MarkDecorator:
+    """Try each client, as the argument `asking` of a test; a quick run tries the first."""
     cases = [
         pytest.param(client, id=client.name, marks=() if number else pytest.mark.smoke)
         for number, client in enumerate(clients)

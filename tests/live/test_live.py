@@ -10,11 +10,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import brotli
 import httpx
-import openai
 import pytest
 import zstandard
 from mitmproxy.net import encoding
@@ -42,6 +41,9 @@ from tests.support.places import ROOT
 from tests.support.ports import hold_port
 from tests.tools.provider.script import Reply
 
+if TYPE_CHECKING:
+    import openai
+
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
 USAGE = {
@@ -64,8 +66,10 @@ def path(request: pytest.FixtureRequest) -> str:
     return f"/{abs(hash(request.node.nodeid))}{CHAT}"
 
 
-def openai_client(live: Live, sent: list[bytes]) -> openai.OpenAI:
+def openai_client(live: Live, sent: list[bytes]) -> "openai.OpenAI":
     """Return a client behind the proxy that notes down every body it sends."""
+    import openai  # takes two seconds
+
     client = live.client(on_request=lambda request: sent.append(request.read()))
     base_url = f"https://localhost:{live.upstream.provider.port}/v1"
     return openai.OpenAI(api_key="sk-none", base_url=base_url, max_retries=0, http_client=client)
@@ -479,6 +483,8 @@ def test_a_provider_that_cannot_be_reached_is_a_failure(either: Live, path: str)
 
 def test_the_scripted_provider_fails_in_all_its_ways(on: Live) -> None:
     """A program sees its own library's errors, as it would without the proxy."""
+    import openai
+
     replies: tuple[tuple[Reply, type[Exception]], ...] = (
         (Reply(status=400), openai.BadRequestError),
         (Reply(status=429), openai.RateLimitError),

@@ -27,7 +27,7 @@ from tests.live.scripted_sessions import (
     Item,
     Step,
     check_session,
-    each_of,
+    first_is_smoke,
     output_of,
     play,
 )
@@ -145,7 +145,7 @@ def script() -> Script:
     return SCRIPT
 
 
-@each_of(CLIENTS)
+@first_is_smoke(CLIENTS)
 def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
     check_session(on, off, asking)
 

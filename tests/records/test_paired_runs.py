@@ -1,5 +1,6 @@
 """What is computed from the paired runs of others: held to values worked out by hand."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -7,18 +8,6 @@ import pytest
 from masking.prices import Pricing
 from tests.support.pages import fill_tables
 from tests.support.places import EVIDENCE, ROOT
-from tests.tools.benchmarks.pairs import (
-    Experiment,
-    Pair,
-    Run,
-    find_openhands,
-    find_repeated,
-    find_sweagent,
-    read_runs,
-)
-
-pytest.importorskip("scipy", reason="needs the extra lab")
-
 from tests.tools.benchmarks.paired_runs import (
     estimate_ratio,
     estimate_share,
@@ -31,6 +20,17 @@ from tests.tools.benchmarks.paired_runs import (
     slide,
     wait,
 )
+from tests.tools.benchmarks.pairs import (
+    Experiment,
+    Pair,
+    Run,
+    find_openhands,
+    find_repeated,
+    find_sweagent,
+    read_runs,
+)
+
+pytestmark = pytest.mark.skipif(find_spec("scipy") is None, reason="needs the extra lab")
 
 HEAD = "experiment,instance_id,cost,turn_count,mean_completion_tokens,mean_prompt_tokens,outcome\n"
 

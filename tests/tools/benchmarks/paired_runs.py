@@ -18,8 +18,6 @@ from math import fsum
 from pathlib import Path
 from typing import NamedTuple
 
-from scipy.stats import binomtest, bootstrap
-
 from masking.prices import Pricing
 from masking.window import Candidate, RequestSize
 from tests.support.pages import fill_tables
@@ -62,6 +60,8 @@ class Estimate(NamedTuple):
 
 def estimate_share(count: int, of: int) -> Estimate:
     """Return a share with Wilson's interval."""
+    from scipy.stats import binomtest  # takes two seconds
+
     interval = binomtest(count, of).proportion_ci(method="wilson")
     return Estimate(count / of, interval.low, interval.high)
 
@@ -71,6 +71,8 @@ def estimate_ratio(amounts: Sequence[tuple[str, float, float]]) -> Estimate:
 
     amounts: what a pair adds above and below, with its task.
     """
+    from scipy.stats import bootstrap
+
     tasks: dict[str, tuple[float, float]] = {}
     for task, above, below in amounts:
         so_far = tasks.get(task, (0.0, 0.0))
@@ -92,6 +94,8 @@ def estimate_ratio(amounts: Sequence[tuple[str, float, float]]) -> Estimate:
 
 def won_and_lost(pairs: Sequence[Pair]) -> tuple[int, int, float]:
     """Return how many tasks only the masked run solves, how many only the other, and the p."""
+    from scipy.stats import binomtest
+
     won = sum(pair.masked.solved > pair.raw.solved for pair in pairs)
     lost = sum(pair.masked.solved < pair.raw.solved for pair in pairs)
     return won, lost, float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
