@@ -320,9 +320,10 @@ def test_lines_of_the_pages_can_be_appended_to_a_file(
 
 
 @functools.cache
-def read_modules() -> dict[str, ast.Module]:
+def read_modules() -> dict[str, str]:
+    """Return the source of each module."""
     return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): ast.parse(path.read_bytes())
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path.read_text("utf-8")
         for top in ("addon", "masking")
         for path in sorted((ROOT / top).rglob("*.py"))
         if "studio" not in path.parts
@@ -345,7 +346,10 @@ def find_advising(node: ast.AST, name: str) -> Iterator[str]:
 
 def test_every_advice_is_taken_over_here() -> None:
     found = {
-        each for name, module in read_modules().items() for each in find_advising(module, name)
+        each
+        for name, source in read_modules().items()
+        if "advi" in source.lower()
+        for each in find_advising(ast.parse(source), name)
     }
     assert set(PRINTED) == found
 
@@ -388,8 +392,8 @@ def find_texts(module: ast.Module) -> Iterator[str]:
 
 def test_no_advice_is_written_out_by_hand() -> None:
     found = {
-        name: [text for text in find_texts(module) if LINES.search(text)]
-        for name, module in read_modules().items()
+        name: [text for text in find_texts(ast.parse(source)) if LINES.search(text)]
+        for name, source in read_modules().items()
         if name not in ("addon.config_commands", "masking.config.settings")  # it describes them
     }
     assert NO_ADVICE == {name: texts for name, texts in found.items() if texts}
