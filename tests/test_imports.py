@@ -1,72 +1,63 @@
+"""What comes along with an import: a process is to load nothing that it has no use for.
+
+Each process imports one module after the other, so what one loads counts for all that follow it.
+"""
+
 import json
 import subprocess
 import sys
-
-import pytest
+from collections.abc import Sequence
 
 _LOADED = """
 import importlib, json, pkgutil, sys
-package = importlib.import_module("{room}")
-for found in pkgutil.walk_packages(package.__path__, "{room}."):
-    if not found.name.startswith({off_the_path}):
-        importlib.import_module(found.name)
-print(json.dumps(sorted(sys.modules)))
+for names in json.loads(sys.argv[1]):
+    for name in names:
+        importlib.import_module(name)
+    print(json.dumps(sorted(sys.modules)))
+"""
+
+_MODULES = """
+import json, pkgutil, masking
+found = pkgutil.walk_packages(masking.__path__, "masking.")
+print(json.dumps([each.name for each in found]))
 """
 
 
-_OFF_THE_PATH = ("masking.accounting",)
+def run(program: str, *arguments: str) -> str:
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
-def load(off_the_path: tuple[str, ...] = ("nothing",), room: str = "masking") -> set[str]:
-    """Import a room without the modules that begin like this; return all loaded modules."""
-    source = _LOADED.format(off_the_path=repr(off_the_path), room=room)
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, check=True)
-    return {*json.loads(done.stdout)}
+def load(*steps: Sequence[str]) -> list[set[str]]:
+    """Import the modules of each step in one process; return what is loaded after each."""
+    return [{*json.loads(line)} for line in run(_LOADED, json.dumps(steps)).splitlines()]
 
 
-@pytest.mark.parametrize(
-    ("off_the_path", "unwanted"),
-    [
-        (("nothing",), {"mitmproxy", "addon", "jinja2"}),
-        (_OFF_THE_PATH, {"mitmproxy", "addon", "tiktoken", "rich"}),
-    ],
-    ids=["the whole core", "what is on a request's path"],
-)
-def test_importing_the_core_loads_no_proxy(
-    off_the_path: tuple[str, ...], unwanted: set[str]
-) -> None:
-    loaded = load(off_the_path)
-    assert {"masking.window", "masking.wire.chat", "masking.config"} <= loaded
-    assert set() == unwanted & loaded
+def test_importing_the_core_loads_no_proxy() -> None:
+    modules = json.loads(run(_MODULES))
+    on_the_path = [name for name in modules if not name.startswith("masking.accounting")]
+    for loaded, unwanted in zip(
+        load(on_the_path, modules), ({"tiktoken", "rich"}, {"jinja2"}), strict=True
+    ):
+        assert {"masking.window", "masking.wire.chat", "masking.config"} <= loaded
+        assert set() == {"mitmproxy", "addon", *unwanted} & loaded
 
 
 ABOVE = {"addon.proxy", "addon.commands", "addon.recordings"}
 
-
-@pytest.mark.parametrize(
-    ("module", "unwanted"),
-    [
-        ("addon.masker", {"mitmproxy", "addon.records", "addon.engine", *ABOVE}),
-        ("addon.records.recorder", {"mitmproxy", "addon.engine", "addon.page", *ABOVE}),
-        ("addon.engine", {"mitmproxy", "addon.page", *ABOVE}),
-        ("addon.gateways.litellm", {"mitmproxy", "addon.page", *ABOVE}),
-        ("addon.replay.replay", {"mitmproxy", "addon.records", *ABOVE}),
-        ("addon.proxy.flows", {"addon.commands", "addon.recordings"}),
-    ],
-)
-def test_a_module_of_the_addon_loads_none_that_stands_above_it(
-    module: str, unwanted: set[str]
-) -> None:
-    told = f"import {module}, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True, text=True)
-    loaded = {*done.stdout.split()}
-    assert module in loaded
-    assert set() == unwanted & loaded
+UNWANTED = {
+    "addon.masker": {"mitmproxy", "addon.records", "addon.engine", *ABOVE},
+    "addon.replay.replay": {"mitmproxy", "addon.records", *ABOVE},
+    "addon.records.recorder": {"mitmproxy", "addon.engine", "addon.page", *ABOVE},
+    "addon.engine": {"mitmproxy", "addon.page", *ABOVE},
+    "addon.gateways.litellm": {"mitmproxy", "addon.page", *ABOVE},
+    "addon.proxy.flows": {"addon.commands", "addon.recordings"},
+    "addon.mask": {"addon.page", "statistics"},
+}
+"""What a module is not to load: what stands above it; and a proxy shows no page unless asked to."""
 
 
-def test_a_proxy_that_shows_no_page_loads_none_of_it() -> None:
-    told = "import addon.mask, sys; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, check=True, text=True)
-    loaded = {*done.stdout.split()}
-    assert {"addon.mask", "addon.records.recorder"} <= loaded
-    assert set() == {"addon.page", "statistics"} & loaded
+def test_a_module_of_the_addon_loads_none_that_stands_above_it() -> None:
+    loaded = load(*([module] for module in UNWANTED))
+    found = {module: UNWANTED[module] & each for module, each in zip(UNWANTED, loaded, strict=True)}
+    assert {} == {module: each for module, each in found.items() if each}

@@ -131,7 +131,6 @@ def test_nothing_but_the_masked_strings_and_the_length_differs_upstream(
     assert f"Content-Length: {len(through.body)}".encode() in through.head
 
 
-@pytest.mark.smoke
 def test_switched_off_the_proxy_is_invisible_and_keeps_its_record(off: Live, path: str) -> None:
     query = "?api-version=2024-10-21&x=%C3%A9+%20"
     assert off.send(path + query, BODY) == off.send_directly(path + query, BODY)
