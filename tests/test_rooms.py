@@ -1,7 +1,7 @@
 """Who may import whom, read from the sources. An import inside a function counts like any other."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -142,8 +142,8 @@ def room_of(module: str) -> str:
     return rooms[".".join((top, *inner[:1]))] if top in ("addon", "masking") else top
 
 
-def find_imports(module: str, tree: ast.Module) -> Iterator[Import]:
-    for node in ast.walk(tree):
+def find_imports(module: str, nodes: Iterable[ast.AST]) -> Iterator[Import]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (Import(module, node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -172,15 +172,15 @@ def find_circle(graph: Mapping[str, set[str]]) -> list[str]:
     return []
 
 
-def find_format_keys(tree: ast.Module) -> set[str]:
+def find_format_keys(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the keys of a format in a module: whole strings, neither docstrings nor parts."""
-    found = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    found = (node.value for node in nodes if isinstance(node, ast.Constant))
     return FORMAT_KEYS & {text for text in found if isinstance(text, str)}
 
 
 def test_every_room_knows_only_what_it_may() -> None:
-    trees = {name: ast.parse(path.read_bytes()) for name, path in SOURCES.items()}
-    imports = {each for name, tree in trees.items() for each in find_imports(name, tree)}
+    nodes = {name: [*ast.walk(ast.parse(path.read_bytes()))] for name, path in SOURCES.items()}
+    imports = {each for name, found in nodes.items() for each in find_imports(name, found)}
     assert set() == {str(each) for each in imports if not is_allowed(each)}
 
     graph: dict[str, set[str]] = {name: set() for name in SOURCES}
@@ -189,6 +189,6 @@ def test_every_room_knows_only_what_it_may() -> None:
     assert [] == find_circle(graph)
     assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
 
-    others = {name: tree for name, tree in trees.items() if not name.startswith(SPELLS)}
-    spelled = {(name, key) for name, tree in others.items() for key in find_format_keys(tree)}
+    others = {name: found for name, found in nodes.items() if not name.startswith(SPELLS)}
+    spelled = {(name, key) for name, found in others.items() for key in find_format_keys(found)}
     assert set() == spelled

@@ -41,7 +41,7 @@ from masking.wire.messages import MESSAGES
 from tests.masking.test_every_format_invariants import EVERY, told
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
 from tests.support.builders import MASK_ALL, Spelling, examples, policy, spellings
-from tests.support.marks import as_one_test
+from tests.support.marks import as_one_test, thorough
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     WRITERS,
@@ -804,8 +804,11 @@ def grow(writer: Writer) -> Sequence[Told]:
 
 
 @IN_EVERY_FORMAT
-@pytest.mark.parametrize("dense", [False, True], ids=["", "without blanks"])
-@pytest.mark.parametrize("chars", ["", "é😀"], ids=["", "not ASCII"])
+@pytest.mark.parametrize(
+    ("dense", "chars"),
+    [(False, ""), (True, "é😀"), thorough(False, "é😀"), thorough(True, "")],
+    ids=["as it is", "without blanks, not ASCII", "not ASCII", "without blanks"],
+)
 def test_a_cache_of_requests_changes_nothing(writer: Writer, dense: bool, chars: str) -> None:
     cache, cold, warm = RequestCache(), Remembering(), Remembering()
     chosen = policy(MASK_ALL, window_turns=4)

@@ -407,41 +407,36 @@ def test_so_it_is_after_several_lines(tmp_path: Path, happen: Callable[[Path], N
 
 
 _WRITE = """
-import sys
-from pathlib import Path
+import os, sys
 from addon.records.file import RecordFile
 from masking.config import MetricsSettings
 
-name, count, path = sys.argv[1:]
-file = RecordFile(MetricsSettings(path=path, max_megabytes=1))
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(int(count)):
-    file.write({"kind": "chat", "writer": name, "n": n, "filler": "x" * 2000})
-file.close()
+path, writers, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for number in range(writers):
+    if pid := os.fork():
+        print(pid, flush=True)
+        continue
+    file = RecordFile(MetricsSettings(path=path, max_megabytes=1))
+    for n in range(count):
+        file.write({"kind": "chat", "writer": str(number), "n": n, "filler": "x" * 2000})
+    file.close()
+    sys.exit()
+for _ in range(writers):
+    os.wait()
 """
 
 
-def start_writers(path: Path, writers: int, count: int) -> list[subprocess.Popen[str]]:
-    """Start processes that write as many records each, all at the same time."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WRITE, str(number), str(count), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(writers)
-    ]
-    for each in started:
-        assert each.stdout
-        assert each.stdout.readline() == "ready\n"
-    for each in started:
-        assert each.stdin
-        each.stdin.write("\n")
-        each.stdin.flush()
-    return started
+def start_writers(path: Path, writers: int, count: int) -> "subprocess.Popen[str]":
+    """Start processes that write as many records each, all at the same time, and one before them.
+
+    It prints their ids, waits for them, and has their errors.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", _WRITE, str(path), str(writers), str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def drop_torn(path: Path) -> None:
@@ -460,15 +455,13 @@ def written(path: Path) -> list[tuple[str, int]]:
 
 def test_no_record_of_several_writers_is_lost_when_the_file_is_rotated(path: Path) -> None:
     # Together they write more than one file holds, and less than two.
-    told = [each.communicate()[1] for each in start_writers(path, 3, 250)]
-    assert told == [""] * 3
+    assert "" == start_writers(path, 3, 250).communicate()[1]
     assert Counter(written(path)) == Counter((str(w), n) for w in range(3) for n in range(250))
 
 
 def test_of_many_rotations_the_latest_two_files_are_whole(path: Path) -> None:
     """Of each writer there is an unbroken run of records, up to its last."""
-    told = [each.communicate()[1] for each in start_writers(path, 4, 600)]
-    assert told == [""] * 4
+    assert "" == start_writers(path, 4, 600).communicate()[1]
     by_writer: dict[str, list[int]] = {}
     for name, n in written(path):
         by_writer.setdefault(name, []).append(n)
@@ -478,13 +471,13 @@ def test_of_many_rotations_the_latest_two_files_are_whole(path: Path) -> None:
 
 
 def test_a_writer_that_is_killed_harms_no_other(path: Path) -> None:
-    victim, *others = start_writers(path, 3, 250)
+    started = start_writers(path, 3, 250)
+    assert started.stdout
+    victim = int(started.stdout.readline())
     while not path.exists() or path.stat().st_size < 100_000:
         time.sleep(0.001)
-    victim.kill()
-    victim.communicate()
-    told = [each.communicate()[1] for each in others]
-    assert told == [""] * 2
+    os.kill(victim, signal.SIGKILL)
+    assert "" == started.communicate()[1]
     for each in path.parent.glob(f"{path.name}*"):
         drop_torn(each)
     found = Counter(written(path))

@@ -31,7 +31,7 @@ from masking.tokens import TokenCounter, count_tools
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
-from tests.masking.test_request_cache import POLICIES, grow, outcome
+from tests.masking.test_request_cache import NAMES, POLICIES, grow, outcome
 from tests.support.builders import (
     IMAGE,
     MASK_ALL,
@@ -613,7 +613,7 @@ def count_all(rewrite: Rewrite, body: bytes, counter: TokenCounter) -> tuple[Pro
 
 
 @IN_EVERY_FORMAT
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", [*NAMES, "all strategies"])
 def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str
 ) -> None:
