@@ -11,7 +11,7 @@ from addon.commands.main import main
 from tests.replay.test_codex_log import FIRST, call, item, meta, model, said, user
 from tests.replay.test_codex_log import write as write_codex
 
-TURNS = 60
+TURNS = 45
 
 
 def write(path: Path, *head: Mapping[str, Any]) -> Path:

@@ -19,7 +19,6 @@ from tests.live.scripted_sessions import (
     Item,
     Step,
     check_session,
-    first_is_smoke,
     output_of,
     play,
 )
@@ -122,9 +121,14 @@ def script() -> Script:
     return SCRIPT
 
 
-@first_is_smoke(CLIENTS)
+@pytest.mark.smoke
+def test_a_session_ends_as_it_does_without_a_proxy(on: Live) -> None:
+    check_session(on, play(on, CLIENTS[0], directly=True), CLIENTS[0])
+
+
+@pytest.mark.parametrize("asking", CLIENTS, ids=lambda client: client.name)
 def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
-    check_session(on, off, asking)
+    check_session(on, play(off, asking), asking)
 
 
 def test_a_count_of_tokens_is_of_what_would_be_sent(on: Live) -> None:

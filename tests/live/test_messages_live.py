@@ -27,7 +27,6 @@ from tests.live.scripted_sessions import (
     Item,
     Step,
     check_session,
-    first_is_smoke,
     output_of,
     play,
 )
@@ -145,9 +144,14 @@ def script() -> Script:
     return SCRIPT
 
 
-@first_is_smoke(CLIENTS)
+@pytest.mark.smoke
+def test_a_session_ends_as_it_does_without_a_proxy(on: Live) -> None:
+    check_session(on, play(on, CLIENTS[0], directly=True), CLIENTS[0])
+
+
+@pytest.mark.parametrize("asking", CLIENTS, ids=lambda client: client.name)
 def test_a_session_ends_as_it_does_without_masking(on: Live, off: Live, asking: Client) -> None:
-    check_session(on, off, asking)
+    check_session(on, play(off, asking), asking)
 
 
 USED = {"input_tokens": 7, "cache_read_input_tokens": 5, "output_tokens": 1}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import bind, find_answers
+from masking.conversation import Conversation, bind, find_answers
 from masking.history import History
 from masking.memory import BoundaryMemory, digest_answers, digest_opening
 from masking.model import Decision, Element, parse_arguments
@@ -409,11 +409,12 @@ def test_reduction_keeps_what_belongs_together(writer: Writer, budget: int, stag
 def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
     memory, masked = BoundaryMemory(), frozenset[int]()
     told = writer.tell(*LONG)
-    for end in (at for at in range(1, len(told.items) + 1) if _is_asked(told.until(at))):
-        part = told.until(end)
-        context = memory.lookup(part.read(), float(end), 300.0)
-        strategies = Strategies(schema1=PRICED)
-        found = rewrite_request(part.read(), strategies, context=context)
+    for end in range(1, len(told.items) + 1):
+        part = told.until(end).read()
+        if not _is_asked(part):
+            continue
+        context = memory.lookup(part, float(end), 300.0)
+        found = rewrite_request(part, Strategies(schema1=PRICED), context=context)
         memory.store(context, found.past)
         assert masked <= found.masked
         masked = found.masked
@@ -444,9 +445,9 @@ def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: 
     assert first.masked == send(writer.tell(*again.tell_first(13)), 40).masked
 
 
-def _is_asked(told: Told) -> bool:
+def _is_asked(request: Conversation) -> bool:
     """Whether the model is to answer now: all its calls have results."""
-    elements = told.read().elements
+    elements = request.elements
     asked = sum(len(element.calls) for element in elements)
     return asked == sum(len(element.results) for element in elements)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
 from masking.tokens.estimate import compute_cost
 from tests.support.kinds import KINDS, make_text
-from tests.support.marks import as_one_test
+from tests.support.marks import as_one_test, thorough
 from tests.support.places import CONVERSATIONS, ROOT
 from tests.tools.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 
@@ -120,7 +120,7 @@ def test_a_table_padded_with_blanks_is_not_taken_for_prose() -> None:
     assert 0.85 * exact <= estimate_tokens(table) <= 1.15 * exact < len(table) / 10
 
 
-@pytest.mark.parametrize("chars", [3_000, 30_000, 90_000])
+@pytest.mark.parametrize("chars", [3_000, 30_000, thorough(90_000)])
 def test_a_text_that_changes_in_its_middle_is_near(chars: int) -> None:
     counter = TokenCounter()
     for first, second in zip(KINDS, [*KINDS][7:], strict=False):

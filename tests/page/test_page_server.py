@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -181,14 +182,17 @@ def test_a_reader_that_does_not_read_is_dropped(
     server: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "_SECONDS_OF_PATIENCE", 0.1)
-    many = {f"client-{n}" for n in range(200)}
-    with socket.create_connection(("127.0.0.1", server.port)) as slow:
+    many = [record(conversation_id=f"client-{n}", client="c" * 200) for n in range(200)]
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        slow.connect(("127.0.0.1", server.port))
         slow.sendall(f"GET /events HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
         for _ in range(10_000):  # until no buffer holds it any more
-            for name in many:
-                server.add(record(conversation_id=name, client="c" * 200))
+            for one in many:
+                server.add(one)
             if is_closed(slow):
                 return
+            time.sleep(0.05)
     pytest.fail("it was not dropped")
 
 

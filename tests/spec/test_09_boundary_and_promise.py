@@ -155,13 +155,14 @@ def bill(bodies: Sequence[bytes], told: Sequence[Told]) -> list[float]:
     """
     paid, paid_so_far = [], 0.0
     before: list[object] = []
+    sizes: list[int] = []
     for body, each in zip(bodies, told, strict=True):
         now = read_items(body, each)
         shared = next(
             (n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), None
         )
         shared = min(len(before), len(now)) if shared is None else shared
-        sizes = [each.wire.measure_element(item).total for item in now]
+        sizes[shared:] = [each.wire.measure_element(item).total for item in now[shared:]]
         paid_so_far += CACHED.read * sum(sizes[:shared]) + CACHED.write * sum(sizes[shared:])
         paid.append(paid_so_far)
         before = now
