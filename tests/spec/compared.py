@@ -10,7 +10,7 @@ from masking.prices import PriceStep
 from masking.rewrite import rewrite_request
 from masking.tokens import estimate_tokens
 from masking.wire.format import WireFormat
-from tests.spec import reference
+from tests.spec import boundary, reference
 from tests.spec.readers import Where
 from tests.support.priced import PricedPolicy
 from tests.support.wire_conversations import WRITERS, Ask, Give, Model, Step, Tools, User, Writer
@@ -147,7 +147,7 @@ def expect(
 ) -> Expected:
     """Return what the reference, or a variation of it, wants of a request."""
     found = contract.read(wire.name, document)
-    steps = tuple(contract.Step(each.above, each.factor) for each in policy.price_steps)
+    steps = tuple(boundary.Step(each.above, each.factor) for each in policy.price_steps)
     prices = contract.Prices(
         policy.cache_read_ratio,
         policy.cache_write_ratio,
@@ -171,13 +171,13 @@ def measure(
     wire: WireFormat,
     document: Any,  # noqa: ANN401 - JSON
     at: Where,
-) -> reference.Sizes:
+) -> boundary.Sizes:
     """Return the sizes of a request, by the code's own estimate."""
     holder = document
     for key in at[:-1]:
         holder = holder[key]
     head = wire.measure_head(holder)
-    return reference.Sizes(head.total, head.marked, [*map(wire.measure_element, holder[at[-1]])])
+    return boundary.Sizes(head.total, head.marked, [*map(wire.measure_element, holder[at[-1]])])
 
 
 def compare(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.spec import reference, texts
+from tests.spec import boundary, reference, texts
 from tests.spec.compared import FORMATS, compare
 from tests.support.marks import as_one_test
 
@@ -23,11 +23,6 @@ class Variation(NamedTuple):
     rule: str
     old: str
     new: str
-    module: ModuleType = reference
-
-
-def of_texts(rule: str, old: str, new: str) -> Variation:
-    return Variation(rule, old, new, texts)
 
 
 VARIATIONS = (
@@ -162,39 +157,39 @@ VARIATIONS = (
     Variation("keep_errors", "if self.policy.keep_errors and", "if"),
     Variation("a result that says that it failed", "given.fails or (", "("),
     # Templates
-    of_texts(
+    Variation(
         "the id",
         'values = self._find_values(given)\n        values["{original_chars}"]',
         'values = self._find_values(given)\n        values["{tool_call_id}"] = "?"\n        values["{original_chars}"]',
     ),
-    of_texts("a clipped id", '(given.call_id or "")[:64]', '(given.call_id or "")'),
-    of_texts("an unknown tool", '"inconnu"', '"unknown"'),
-    of_texts("the length", "str(len(text))", "str(len(text.encode()) + 1)"),
-    of_texts("the tokens", "str(self._estimate(text))", "str(len(text) // 4)"),
-    of_texts("the arguments", 'line[: most - 3] + "..." if most >= 3', "line[:most] if most >= 3"),
-    of_texts("white space in arguments", '" ".join(text[: 4 * most].split())', "text[: 4 * most]"),
-    of_texts("the recall id", "digest_size=8", "digest_size=9"),
-    of_texts("any number may stand in a placeholder", "0|[1-9][0-9]{0,19}", "0"),
+    Variation("a clipped id", '(given.call_id or "")[:64]', '(given.call_id or "")'),
+    Variation("an unknown tool", '"inconnu"', '"unknown"'),
+    Variation("the length", "str(len(text))", "str(len(text.encode()) + 1)"),
+    Variation("the tokens", "str(self._estimate(text))", "str(len(text) // 4)"),
+    Variation("the arguments", 'line[: most - 3] + "..." if most >= 3', "line[:most] if most >= 3"),
+    Variation("white space in arguments", '" ".join(text[: 4 * most].split())', "text[: 4 * most]"),
+    Variation("the recall id", "digest_size=8", "digest_size=9"),
+    Variation("any number may stand in a placeholder", "0|[1-9][0-9]{0,19}", "0"),
     # Errors
-    of_texts("words in short texts alone", "if len(text) <= words_max_chars:", "if True:"),
-    of_texts("words up to that length", "if len(text) <= words_max_chars:", "if False:"),
-    of_texts("error at the start of a line", 'line.startswith("error") for', "False for"),
-    of_texts(
+    Variation("words in short texts alone", "if len(text) <= words_max_chars:", "if True:"),
+    Variation("words up to that length", "if len(text) <= words_max_chars:", "if False:"),
+    Variation("error at the start of a line", 'line.startswith("error") for', "False for"),
+    Variation(
         "a key that is denied",
         'lowered = _KEY_WITHOUT_A_VALUE.sub("", seen).lower()',
         "lowered = seen.lower()",
     ),
-    of_texts("anchored signs", "if any(sign.match(line)", "if any(False"),
-    of_texts(
+    Variation("anchored signs", "if any(sign.match(line)", "if any(False"),
+    Variation(
         "anchored signs at the start of a line",
         'sign.match(line) for line in seen.split("\\n")',
         "sign.search(seen) for line in ('',)",
     ),
-    of_texts("an exit code in JSON", "isinstance(code, float) and code != 0", "False"),
-    of_texts("an error in JSON", 'bool(found.get("error"))', "False"),
-    of_texts("a status in JSON", 'str(found.get("status")).lower() == "error"', "False"),
-    of_texts("success: false", 'found.get("success") is False', "False"),
-    of_texts("a list of at most eight", "_LONGEST_LIST = 8", "_LONGEST_LIST = 9"),
+    Variation("an exit code in JSON", "isinstance(code, float) and code != 0", "False"),
+    Variation("an error in JSON", 'bool(found.get("error"))', "False"),
+    Variation("a status in JSON", 'str(found.get("status")).lower() == "error"', "False"),
+    Variation("success: false", 'found.get("success") is False', "False"),
+    Variation("a list of at most eight", "_LONGEST_LIST = 8", "_LONGEST_LIST = 9"),
     # Section 2
     Variation(
         "the promise", "return is_due and self._keeps_promise(flat, saving)", "return is_due"
@@ -222,6 +217,9 @@ VARIATIONS = (
     Variation("part of the promise is left to errors", "_CERTAIN = 0.95", "_CERTAIN = 1.0"),
 )
 
+READ = (texts, boundary, reference)
+"""Where the rules are, each after those that it reads."""
+
 MOST = 3_000
 """So many conversations are compared; nearly every rule shows among the first hundred."""
 
@@ -238,22 +236,18 @@ def test_a_rule_that_is_turned_around_is_noticed(
 @as_one_test
 @pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.rule)
 def test_a_rule_can_be_turned_around(variation: Variation) -> None:
-    assert variation.old in read_source(variation.module)
+    assert 1 == sum(variation.old in read_source(module) for module in READ)
 
 
 def vary(variation: Variation, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a module
-    """Return the reference with a rule turned around."""
-    source = read_source(variation.module).replace(variation.old, variation.new)
-    varied: Any = ModuleType("varied")
-    monkeypatch.setitem(sys.modules, "varied", varied)
-    exec(compile(source, "varied", "exec"), varied.__dict__)
-    if variation.module is reference:
-        return varied
-    whole: Any = ModuleType("whole")
-    monkeypatch.setitem(sys.modules, "whole", whole)
-    exec(compile(read_source(reference), "whole", "exec"), whole.__dict__)
-    whole.Words, whole.fails = varied.Words, varied.fails
-    return whole
+    """Return the reference with a rule turned around, wherever it stands."""
+    for module in READ:
+        name = module.__name__
+        source = read_source(module).replace(variation.old, variation.new)
+        varied = ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, varied)  # for those that follow, which import it
+        exec(compile(source, name, "exec"), varied.__dict__)
+    return varied
 
 
 def read_source(module: ModuleType) -> str:

@@ -10,8 +10,9 @@ from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies
 from masking.tokens import estimate_tokens
 from masking.window import MaskPolicy
+from tests.spec.boundary import Edge, Prices, Sizes, Step
 from tests.spec.readers import Given, Spoken
-from tests.spec.reference import Edge, Fate, Prices, Read, Reference, Sizes, Step, put
+from tests.spec.reference import Fate, Read, Reference, put
 from tests.spec.texts import Words
 from tests.support.priced import prices_of
 
