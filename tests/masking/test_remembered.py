@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
 from masking.memory import BoundaryMemory
-from masking.rewrite import Rewrite, Strategies, read_request
+from masking.request_cache import RequestCache
+from masking.rewrite import Rewrite, Strategies
+from masking.wire.chat import CHAT
 from tests.support.builders import IMAGE, conversations, examples, parts, policies, turn
 from tests.support.images import png
 from tests.support.marks import thorough
@@ -45,6 +47,7 @@ class Session:
     def __init__(self, policy: MaskPolicy, memory: BoundaryMemory | None) -> None:
         self.policy = policy
         self.memory = memory
+        self._cache = RequestCache()
 
     def send(
         self,
@@ -55,7 +58,8 @@ class Session:
         lifetime: float = LIFETIME,
         **fields: object,
     ) -> Rewrite:
-        conversation = read_request(json.dumps({"messages": messages, **fields}).encode())
+        body = json.dumps({"messages": messages, **fields}).encode()
+        conversation = self._cache.read(body, CHAT)
         strategies = Strategies(schema1=self.policy)
         only = frozenset[int]() if held else None
         if self.memory is None:
