@@ -78,7 +78,6 @@ def openai_client(live: Live, sent: list[bytes]) -> "openai.OpenAI":
 # The openai client
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("streaming", [False, True])
 def test_the_openai_client_is_masked_upstream_and_sees_nothing_of_it(
     on: Live, streaming: bool

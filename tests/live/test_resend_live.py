@@ -98,9 +98,11 @@ def ways(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterat
             )
 
 
-@pytest.fixture
-def live(ways: Ways) -> Live:
-    return ways.live
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> Iterator[Live]:
+    """Run the addon alone, which is all that most tests need."""
+    with running_addon(tmp_path_factory.mktemp("alone"), upstream, config=RESEND) as running:
+        yield running
 
 
 def ask(task: str, turns: int = SHORT, text: str = TEXT, **fields: object) -> bytes:
