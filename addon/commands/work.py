@@ -9,14 +9,13 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -31,7 +30,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from addon.commands.workers import Workers, open_workers, report
+from addon.commands.workers import Workers, count_reached, open_workers, tell_reached
 from addon.counts import pluralize
 from addon.records.file import may_hold_records
 from addon.replay.disk import find_passed_over, is_inside
@@ -381,12 +380,11 @@ class SessionWork:
         file.
         """
         total = self.size * len(arguments)
-        with show_progress(self.progress, title, total, self.workers, headline) as progress:
+        with show_progress(self.progress, title, total, headline) as progress:
 
             def submit(task: "_SessionTask") -> "Future[_Done[_Result]]":
-                see = progress.see if self.workers.are_here else None
                 executor = self.workers.executor
-                return executor.submit(_do, function, task.source, self.pause, task.arguments, see)
+                return executor.submit(_do, function, task.source, self.pause, task.arguments)
 
             def take(task: "_SessionTask", done: "_Done[_Result]") -> None:
                 for warning in done.warnings:
@@ -402,8 +400,8 @@ class SessionWork:
                 for source in self.read()
                 for each in arguments
             )
-            run = run_in_order if headline is None else run_as_done
-            for done in run(submit, tasks, self.workers.width, take):
+            results = run_tasks(submit, tasks, self.workers.width, take, in_order=headline is None)
+            for done in results:
                 yield from done.results
             progress.finish()
 
@@ -429,36 +427,31 @@ def _do(
     source: Source,
     pause: Pause | None,
     arguments: tuple[object, ...],
-    see: Callable[[int], object] | None = None,
 ) -> _Done[_Result]:
-    """Open the sessions of a source and work on each, wherever this runs.
-
-    `see` is called with the number of each request when it is its turn.
-    """
+    """Open the sessions of a source and work on each, wherever this runs."""
     results, requests, warnings = list[_Result](), 0, list[str]()
     for session, warning in source.open():
         if warning is not None:
             warnings.append(warning)
         if session is not None:
             counted = _CountedSession(
-                session if pause is None else PausedSession(session, pause),
-                partial(_see_more, see or report, requests),
+                session if pause is None else PausedSession(session, pause), requests
             )
             results.append(function(counted, *arguments))
             requests += counted.count
+    tell_reached(0)
     return _Done(results, requests, warnings)
 
 
-def _see_more(see: Callable[[int], object], before: int, number: int) -> None:
-    see(before + number)
-
-
 class _CountedSession:
-    """A session that knows how many requests it has, once they were read."""
+    """A session that knows how many requests it has, once they were read.
 
-    def __init__(self, session: Session, see: Callable[[int], object]) -> None:
+    before: how many the task has read of other sessions.
+    """
+
+    def __init__(self, session: Session, before: int) -> None:
         self.session = session
-        self._see = see
+        self._before = before
         self.count = 0
 
     @property
@@ -470,7 +463,7 @@ class _CountedSession:
         """Yield its requests."""
         for number, recorded in enumerate(self.session.requests(), 1):
             self.count = max(self.count, number)
-            self._see(number)
+            tell_reached(self._before + number)
             yield recorded
 
 
@@ -491,34 +484,7 @@ _WAITING = 256
 """Results that may wait for an earlier one. Beyond that no task is begun."""
 
 
-def run_in_order(
-    submit: Callable[[_Task], "Future[_Result]"],
-    tasks: Iterable[_Task],
-    width: int,
-    on_done: Callable[[_Task, _Result], None],
-) -> Iterator[_Result]:
-    """Yield the results of tasks in the order of the tasks; `width` of them run at a time.
-
-    Few tasks are under way at a time, and few results wait, so that any number of tasks takes
-    bounded memory: a task may hold a whole conversation.
-
-    `on_done` is called with a task and its result as soon as it is done, in this thread. Raises
-    what a task raises, and cancels those that have not begun.
-    """
-    return _run(submit, tasks, width, on_done, in_order=True)
-
-
-def run_as_done(
-    submit: Callable[[_Task], "Future[_Result]"],
-    tasks: Iterable[_Task],
-    width: int,
-    on_done: Callable[[_Task, _Result], None],
-) -> Iterator[_Result]:
-    """Yield the results of tasks as `run_in_order` does, but each as soon as it is there."""
-    return _run(submit, tasks, width, on_done, in_order=False)
-
-
-def _run(
+def run_tasks(
     submit: Callable[[_Task], "Future[_Result]"],
     tasks: Iterable[_Task],
     width: int,
@@ -526,9 +492,19 @@ def _run(
     *,
     in_order: bool,
 ) -> Iterator[_Result]:
+    """Yield the results of tasks, of which `width` run at a time.
+
+    Few tasks are under way at a time, and few results wait, so that any number of tasks takes
+    bounded memory: a task may hold a whole conversation. (`Executor.map` begins all of them.)
+
+    in_order: whether results come in the order of the tasks, or each as soon as it is there.
+    on_done: is called with a task and its result as soon as it is done, in this thread.
+
+    Raises what a task raises, and cancels those that have not begun.
+    """
     left = iter(tasks)
     running: dict[Future[_Result], _Task] = {}
-    results: deque[Future[_Result]] = deque()
+    results: list[Future[_Result]] = []
     try:
         while True:
             room = min(_PER_WORKER * width - len(running), _WAITING - len(results))
@@ -540,17 +516,12 @@ def _run(
                     break
             if not results:
                 return
-            done = wait(running, return_when=FIRST_COMPLETED).done
-            for future in [each for each in running if each in done]:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
                 on_done(running.pop(future), future.result())
-            if in_order:
-                while results and results[0] not in running:
-                    yield results.popleft().result()
-            else:
-                ready = [each for each in results if each not in running]
-                results = deque(each for each in results if each in running)
-                for each in ready:
-                    yield each.result()
+            choose = takewhile if in_order else filter
+            for future in [*choose(lambda each: each not in running, results)]:
+                results.remove(future)
+                yield future.result()
     finally:
         for future in running:
             future.cancel()
@@ -578,13 +549,12 @@ class WorkProgress:
         progress: Progress,
         title: str,
         size: int,
-        workers: Workers,
         headline: Callable[[], str] | None,
     ) -> None:
         self._progress = progress
         self._task = progress.add_task(title, total=size, done="")
-        self._title, self._size, self._workers, self._headline = title, size, workers, headline
-        self._sessions = self._requests = self._here = self._bytes = 0
+        self._title, self._size, self._headline = title, size, headline
+        self._sessions = self._requests = self._bytes = 0
         self._began = time.monotonic()
 
     def add(self, size: int, requests: int | None, sessions: int = 1) -> None:
@@ -592,21 +562,19 @@ class WorkProgress:
         if requests is not None:
             self._sessions += sessions
             self._requests += requests
-            self.see(0)
         self._bytes += size
         self._progress.update(self._task, advance=size)
-
-    def see(self, number: int) -> None:
-        """Show which request of a session it is the turn of: a session may take many minutes."""
-        self._here = number
         self.refresh()
 
     def refresh(self) -> None:
-        """Show how many requests are done, those of sessions under way included."""
+        """Show how many requests are done, those of sessions under way included.
+
+        A session may take many minutes.
+        """
         self._progress.update(self._task, done=self._count())
 
     def _count(self) -> str:
-        requests = self._requests + self._here + self._workers.count_seen()
+        requests = self._requests + count_reached()
         rate = requests / max(time.monotonic() - self._began, 1e-9)
         counts = f"{pluralize(self._sessions, 'session')}, {pluralize(requests, 'request')}"
         return f"{counts}, {rate:,.0f}/s"
@@ -639,7 +607,6 @@ def show_progress(
     console: Console,
     title: str,
     size: int,
-    workers: Workers,
     headline: Callable[[], str] | None = None,
 ) -> Iterator[WorkProgress]:
     """Show how far the work on so many bytes of sessions is while the block runs.
@@ -666,7 +633,7 @@ def show_progress(
     bar.headline = headline
     over = threading.Event()
     with bar:
-        progress = WorkProgress(bar, title, size, workers, headline)
+        progress = WorkProgress(bar, title, size, headline)
 
         def print_lines() -> None:
             began, due, is_known = time.monotonic(), _FIRST_LINE, False
@@ -690,3 +657,4 @@ def show_progress(
         finally:
             over.set()
             thread.join()
+            progress.refresh()

@@ -1,43 +1,34 @@
-"""Where work is done: in this process, in processes of ours, or on a Dask cluster.
-
-Of our own processes none outlives the work that it was started for. A thread stands for each: it
-sends a task over a pipe of their own and waits for the result. When a process ends, however it
-does, its pipe ends on both sides. So nobody waits for one that was ended, not even for the rest of
-a result or of a task, as the parts of `concurrent.futures.ProcessPoolExecutor`, which share two
-queues, may do.
-"""
+"""Where work is done: in this process, in processes of its own, or on a Dask cluster."""
 
 import importlib
 import os
-import pickle
 import signal
+import sys
 import threading
-import time
-import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import partial
-from multiprocessing import get_context, parent_process, resource_tracker
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Iterator, MutableSequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from ctypes import c_longlong
+from multiprocessing import (
+    active_children,
+    current_process,
+    get_context,
+    parent_process,
+    resource_tracker,
+)
 from types import ModuleType
-from typing import NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple, ParamSpec, TypeVar
 
 _Result = TypeVar("_Result")
 _Arguments = ParamSpec("_Arguments")
 
 
 class Workers(NamedTuple):
-    """Where tasks run, and how many at a time; `are_here` if that is this very thread."""
+    """Where tasks run, and how many at a time."""
 
     executor: Executor
     width: int
-    are_here: bool = False
-
-    def count_seen(self) -> int:
-        """Return the sum of what the tasks that run now have reported last."""
-        return self.executor.count_seen() if isinstance(self.executor, _ProcessExecutor) else 0
 
 
 @contextmanager
@@ -52,7 +43,7 @@ def open_workers(scheduler: str | None = None, processes: int | None = None) -> 
         with _import_dask().Client(scheduler) as client, client.get_executor() as executor:
             yield Workers(executor, max(1, sum(client.nthreads().values())))
     elif count == 1:
-        yield Workers(_Here(), 1, are_here=True)
+        yield Workers(_Here(), 1)
     else:
         with open_processes(count) as executor:
             yield Workers(executor, count)
@@ -81,183 +72,97 @@ class _Here(Executor):
         return future
 
 
+# Processes
+
+_CONTEXT = get_context("spawn")
+"""A fork would copy the parent's locks, of which its other threads (a progress bar's) may hold
+some."""
+
+_MOST = 61
+"""Windows waits for no more."""
+
+
 @contextmanager
 def open_processes(count: int | None = None) -> Iterator[Executor]:
     """Yield an executor with so many processes, by default one for each core.
 
-    They are spawned: a fork would copy the parent's locks, and its other threads (a progress
-    bar's) may hold some of them. If the block is left by an exception, such as Ctrl-C, they are
-    ended, and nobody waits for their work. A task whose process was ended raises ChildProcessError.
+    If the block is left by an exception, such as Ctrl-C, they are ended, and nobody waits for their
+    work. Raises ChildProcessError if one of them was ended from outside.
     """
-    workers = _Workers()
-    executor = _ProcessExecutor(count or os.cpu_count() or 1, workers)
+    others, count = {*active_children()}, min(_MOST, count or os.cpu_count() or 1)
+    _reached.requests = _CONTEXT.RawArray(c_longlong, count)
+    executor = ProcessPoolExecutor(count, _CONTEXT, _begin, (_reached.requests,))
     try:
+        _start(executor, count)
         yield executor
         executor.shutdown(cancel_futures=True)
+    except BrokenProcessPool:
+        raise ChildProcessError(
+            "a worker process was ended, perhaps because memory ran out: --processes 1 takes less"
+        ) from None
     finally:
-        workers.kill()
+        for process in {*active_children()} - others:
+            process.kill()
         executor.shutdown(cancel_futures=True)
-        workers.close()
 
 
-_CONTEXT = get_context("spawn")
+def _start(executor: ProcessPoolExecutor, count: int) -> None:
+    """Start all processes, which leave Ctrl-C to us: a terminal sends it to all of a job.
+
+    They inherit which signals are blocked: a handler would come too late. One submission more than
+    there are processes makes the executor watch the last one, too.
+    """
+    resource_tracker.ensure_running()  # it would be started with the first one, and unblock Ctrl-C
+    blocked: set[signal.Signals] | None = None
+    if sys.platform != "win32":
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    for _ in range(count + 1):
+        executor.submit(int)
+    if blocked is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-class _ProcessExecutor(ThreadPoolExecutor):
-    """Threads, each of which has its tasks done by a process of its own."""
+def _begin(requests: MutableSequence[int]) -> None:
+    """Begin a worker process: it ends with the one that spawned it, even if that was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _reached.requests, _reached.own = requests, _read_number() % len(requests)
+    parent = parent_process()
 
-    def __init__(self, count: int, workers: "_Workers") -> None:
-        super().__init__(count)
-        self._workers = workers
-        self._own = threading.local()
-        self._seen: dict[int, int] = {}
-        """By thread, what its task has reported last."""
+    def end() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
 
-    def count_seen(self) -> int:
-        """Return the sum of what the tasks that run now have reported last."""
-        return sum(list(self._seen.values()))
-
-    def submit(
-        self,
-        fn: Callable[_Arguments, _Result],
-        /,
-        *args: _Arguments.args,
-        **kwargs: _Arguments.kwargs,
-    ) -> "Future[_Result]":
-        """Have a function called in the first process that is free; pickle must know all of it."""
-        return super().submit(self._run, partial(fn, *args, **kwargs))
-
-    def _run(self, task: Callable[[], _Result]) -> _Result:
-        if not hasattr(self._own, "worker"):
-            self._own.worker = self._workers.start()
-            self._own.worker.run(end_with_parent)
-        thread = threading.get_ident()
-        try:
-            return cast(_Worker, self._own.worker).run(
-                task, lambda number: self._seen.__setitem__(thread, number)
-            )
-        finally:
-            self._seen.pop(thread, None)
+    threading.Thread(target=end, daemon=True).start()
 
 
-class _Worker(NamedTuple):
-    """A process, and our end of its pipe."""
-
-    process: BaseProcess
-    pipe: Connection
-
-    def run(
-        self, task: Callable[[], _Result], see: Callable[[int], object] = lambda _: None
-    ) -> _Result:
-        """Return what the task returns there, or raise what it raises.
-
-        `see` is called with what it reports meanwhile.
-        """
-        try:
-            self.pipe.send(task)
-            while isinstance(received := self.pipe.recv(), int):
-                see(received)
-            result, error = received
-        except (EOFError, OSError):
-            self.process.join()
-            code = self.process.exitcode or 0
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended: {code}"
-            raise ChildProcessError(f"a worker process {how}") from None
-        if error is not None:
-            raise error
-        return cast(_Result, result)
+def _read_number() -> int:
+    """Return the number of this process: those of an executor are numbered one by one."""
+    return int(current_process().name.rpartition("-")[2])
 
 
-class _Workers:
-    """The workers of an executor, whichever thread starts them."""
+# How far the tasks are
+
+
+class _Reached:
+    """Which request it is the turn of, in each process; `own` is the place of this one.
+
+    Each writes at its own place, without a lock, which one that is killed would leave behind.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._started: list[_Worker] = []
-        self._may_start = True
-
-    def start(self) -> _Worker:
-        """Start another, which leaves Ctrl-C to us: a terminal sends it to all of a job.
-
-        A child inherits which signals are blocked; a handler would come too late.
-        """
-        resource_tracker.ensure_running()  # it would be started with the child, and unblock them
-        with self._lock:
-            if not self._may_start:
-                raise ChildProcessError("no worker is started after an interruption")
-            ours, theirs = _CONTEXT.Pipe()
-            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                process = _CONTEXT.Process(target=serve, args=(theirs,), daemon=True)
-                process.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-                theirs.close()
-            worker = _Worker(process, ours)
-            self._started.append(worker)
-        return worker
-
-    def kill(self) -> None:
-        """End all at once, even one that is stopped, and let none be started."""
-        with self._lock:
-            self._may_start = False
-            for worker in self._started:
-                worker.process.kill()
-
-    def close(self) -> None:
-        """Forget them, once no thread uses them."""
-        for worker in self._started:
-            worker.pipe.close()
-            worker.process.join()
+        self.requests: MutableSequence[int] = [0]
+        self.own = 0
 
 
-def serve(pipe: Connection) -> None:
-    """Do in this process the tasks that come down the pipe, until it ends."""
-    _reports.pipe = pipe
-    with suppress(EOFError, OSError):
-        while True:
-            pipe.send_bytes(_do(pipe.recv_bytes()))
+_reached = _Reached()
 
 
-class _Reports:
-    """Where this process reports to, if it is a worker, and when it did so last."""
-
-    pipe: Connection | None = None
-    last = 0.0
+def tell_reached(number: int) -> None:
+    """Tell how many requests of its sessions a task has reached; 0 when it is done."""
+    _reached.requests[_reached.own] = number
 
 
-_reports = _Reports()
-
-_REPORTS_APART = 0.2
-"""In seconds."""
-
-
-def report(number: int) -> None:
-    """Tell the process that gave us a task how far we are with it, every now and then."""
-    now = time.monotonic()
-    if _reports.pipe is not None and now - _reports.last >= _REPORTS_APART:
-        _reports.last = now
-        _reports.pipe.send(number)
-
-
-def _do(pickled: bytes) -> bytes:
-    """Return the result of a task, or else its error, with where it was raised."""
-    try:
-        return pickle.dumps((pickle.loads(pickled)(), None))  # noqa: S301
-    except Exception as error:  # noqa: BLE001
-        error.add_note(traceback.format_exc())
-        return pickle.dumps((None, error))
-
-
-def end_with_parent(end: Callable[[int], object] = os._exit) -> None:
-    """End this process as soon as the one that spawned it has ended, if that was killed.
-
-    One that is at work would not see before its next task that the pipe has ended.
-    """
-    parent = cast(BaseProcess, parent_process())
-
-    def wait() -> None:
-        parent.join()
-        end(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+def count_reached() -> int:
+    """Return how many requests the tasks under way have reached, but for those on a cluster."""
+    return sum(_reached.requests)

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from addon.commands.work import WorkProgress, run_in_order
-from addon.commands.workers import open_processes, open_workers
+from addon.commands.work import WorkProgress, run_tasks
+from addon.commands.workers import count_reached, open_processes, open_workers, tell_reached
 from addon.replay.replay import Session
 from tests.support.given_sessions import work_on
 from tests.support.sessions import grow
@@ -40,14 +40,16 @@ def test_results_come_in_order_and_are_told_as_they_are_done(threads: Executor) 
         if len(told) == 5:
             may_end.set()
 
-    found = run_in_order(lambda task: threads.submit(work, task), range(20), 2, note)
+    found = run_tasks(lambda task: threads.submit(work, task), range(20), 2, note, in_order=True)
     assert [*range(20)] == [*found]
     assert 0 not in told[:5]
 
 
 def test_processes_come_to_the_same() -> None:
     with open_processes(2) as executor:
-        found = run_in_order(lambda task: executor.submit(abs, task), range(-9, 9), 2, ignore)
+        found = run_tasks(
+            lambda task: executor.submit(abs, task), range(-9, 9), 2, ignore, in_order=True
+        )
         assert [abs(task) for task in range(-9, 9)] == [*found]
 
 
@@ -61,7 +63,7 @@ def test_few_tasks_are_begun_before_one_is_done(width: int, begun: int) -> None:
             futures[0].set_result(0)
         return futures[-1]
 
-    assert 0 == next(run_in_order(submit, iter(range(1_000)), width, ignore))
+    assert 0 == next(run_tasks(submit, iter(range(1_000)), width, ignore, in_order=True))
     assert begun == len(futures)
 
 
@@ -80,7 +82,7 @@ def test_no_task_is_begun_while_many_results_wait_for_one() -> None:
         if task == 255:
             first.set_result(0)
 
-    found = run_in_order(submit, range(1_000), 1, note)
+    found = run_tasks(submit, range(1_000), 1, note, in_order=True)
     assert 0 == next(found)
     assert [*range(256)] == begun
     assert [*range(1, 1_000)] == [*found]
@@ -90,12 +92,12 @@ def test_a_mistake_is_raised_and_what_has_not_begun_is_cancelled() -> None:
     futures: list[Future[int]] = [Future() for _ in range(4)]
     futures[3].set_exception(ValueError("broken.flow is no recording"))
     with pytest.raises(ValueError, match="no recording"):
-        next(run_in_order(lambda task: futures[task], range(4), 1, ignore))
+        next(run_tasks(lambda task: futures[task], range(4), 1, ignore, in_order=True))
     assert [True, True, True, False] == [future.cancelled() for future in futures]
 
 
 def test_no_tasks_have_no_results(threads: Executor) -> None:
-    assert [] == [*run_in_order(lambda task: threads.submit(abs, task), [], 2, ignore)]
+    assert [] == [*run_tasks(lambda task: threads.submit(abs, task), [], 2, ignore, in_order=True)]
 
 
 # The bar
@@ -108,20 +110,32 @@ def find_done(progress: Progress) -> str:
 
 def test_the_requests_of_a_session_are_shown_before_it_ends() -> None:
     progress = Progress(console=Console(quiet=True), auto_refresh=False)
-    with open_workers(processes=1) as workers:
-        shown = WorkProgress(progress, "replay", 3, workers, None)
-    shown.see(1)
-    shown.see(2)
+    shown = WorkProgress(progress, "replay", 3, None)
+
+    def reach(number: int) -> None:
+        tell_reached(number)
+        shown.refresh()
+
+    reach(1)
+    reach(2)
     assert "0 sessions, 2 requests" == find_done(progress)
+    tell_reached(0)
     shown.add(1, 2)
     assert "1 session, 2 requests" == find_done(progress)
-    shown.see(1)
+    reach(1)
     assert "1 session, 3 requests" == find_done(progress)
     shown.add(1, None)
     assert "1 session, 3 requests" == find_done(progress)
     shown.add(1, 7)
-    shown.see(1)
     assert "2 sessions, 10 requests" == find_done(progress)
+    tell_reached(0)
+
+
+def test_a_worker_tells_how_many_requests_it_has_reached() -> None:
+    with open_processes(1) as executor:
+        for number in (7, 0):
+            executor.submit(tell_reached, number).result()
+            assert number == count_reached()
 
 
 def test_work_in_this_process_shows_each_request_as_it_is_read() -> None:

@@ -2,21 +2,18 @@
 
 import os
 import signal
-import struct
 import subprocess
 import sys
 import threading
-from functools import partial
-from multiprocessing import Pipe, active_children
+from collections.abc import Callable
+from multiprocessing import active_children
 from pathlib import Path
-from queue import SimpleQueue
 from time import sleep
 
 import pytest
 
-from addon.commands import workers
 from addon.commands.main import INTERRUPTED
-from addon.commands.workers import end_with_parent, open_processes, serve
+from addon.commands.workers import open_processes
 from addon.places import shipped
 from tests.live.harness import eventually
 
@@ -30,11 +27,9 @@ def test_it_gives_processes_that_ctrl_c_does_not_reach() -> None:
 
 
 def test_to_start_one_leaves_ctrl_c_as_it_was() -> None:
-    started = workers._Workers()
-    started.start()
-    started.kill()
-    started.close()
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    with open_processes(1) as executor:
+        executor.submit(os.getpid).result()
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_they_do_not_outlive_an_interruption() -> None:
@@ -56,62 +51,28 @@ def test_an_interruption_waits_for_no_task_that_is_on_its_way() -> None:
         raise KeyboardInterrupt
 
 
-def test_no_process_is_started_after_an_interruption() -> None:
-    started = workers._Workers()
-    started.kill()
-    with pytest.raises(ChildProcessError, match="after an interruption"):
-        started.start()
-
-
-def test_what_ended_a_process_is_told() -> None:
-    with open_processes(1) as executor, pytest.raises(ChildProcessError, match="by SIGKILL"):
-        executor.submit(signal.raise_signal, signal.SIGKILL).result()
-    with open_processes(1) as executor, pytest.raises(ChildProcessError, match="ended: 3"):
-        executor.submit(os._exit, 3).result()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel for what a process has open")
-def test_nobody_waits_for_the_rest_of_a_result() -> None:
-    with open_processes(1) as executor, pytest.raises(ChildProcessError, match="by SIGKILL"):
-        executor.submit(end_amid_a_result).result()
-
-
-def end_amid_a_result() -> None:
-    """Give back the length of a result and its first bytes, and be killed."""
-    for opened in Path("/proc/self/fd").iterdir():
-        if opened.is_socket():
-            os.write(int(opened.name), struct.pack("!i", 100) + b"and so")
-    signal.raise_signal(signal.SIGKILL)
-
-
-def test_tasks_are_served_until_their_pipe_ends() -> None:
-    ours, theirs = Pipe()
-    server = threading.Thread(target=serve, args=(theirs,))
-    server.start()
-    with ours:
-        ours.send(partial(int, "10"))
-        assert (10, None) == ours.recv()
-        ours.send(partial(int, "ten"))
-        assert isinstance(ours.recv()[1], ValueError)
-    server.join()
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        pytest.param(os._exit, 3, id="it ended itself"),
+        pytest.param(signal.raise_signal, signal.SIGKILL, id="out of memory"),
+    ],
+)
+def test_a_process_that_was_ended_is_told_and_the_others_end(
+    end: Callable[[int], object], status: int
+) -> None:
+    with pytest.raises(ChildProcessError, match="memory ran out"), open_processes(2) as executor:  # noqa: PT012
+        waiting = executor.submit(sleep, 1e6)
+        executor.submit(end, status).result()
+    assert waiting.done()
 
 
 def test_a_mistake_is_raised_with_its_place() -> None:
     with open_processes(1) as executor:
         with pytest.raises(ValueError, match="invalid literal") as raised:
             executor.submit(int, "ten").result()
-        assert "Traceback" in "".join(raised.value.__notes__)
+        assert "Traceback" in str(raised.value.__cause__)
         assert 10 == executor.submit(int, "10").result()
-
-
-def test_a_process_ends_with_the_one_that_spawned_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = SimpleQueue[int]()
-    with open_processes(1) as executor:
-        executor.submit(int).result()
-        (parent,) = active_children()
-        monkeypatch.setattr(workers, "parent_process", lambda: parent)
-        end_with_parent(codes.put)
-    assert 1 == codes.get()
 
 
 # A command and its processes
