@@ -23,7 +23,7 @@ _COMMANDS = {
     "ext-proc": "Run as an Envoy external processor.",
     "page": "Open the live page, or the history of all sessions.",
     "replay": "Show what your past sessions cost, and what they would have cost with masking.",
-    "tune": "Find the best settings for your sessions.",
+    "tune": "Find better settings for your sessions.",
     "status": "Show what masking saved.",
     "recall": "Print a masked tool result.",
     "mcp": "Serve masked tool results to an agent over MCP.",

@@ -189,14 +189,16 @@ def work_options(command: _Function) -> _Function:
     return _add_all(command, _WORK)
 
 
-def read_replay_settings(given: Mapping[str, Any]) -> "list[ReplaySettings]":
+def read_replay_settings(
+    given: Mapping[str, Any], more: Sequence[str] = ()
+) -> "list[ReplaySettings]":
     """Return the settings of the configuration and the options, once for each of the prices.
 
-    Raises ConfigError if they are impossible.
+    `more` are overrides that come last. Raises ConfigError if they are impossible.
     """
     from addon.replay.replay import ReplaySettings, Ruled
 
-    settings = open_config(given["config"], read_overrides(given)).settings
+    settings = open_config(given["config"], read_overrides(given, more)).settings
     memory = given.get("memory")
     remembers = bool(settings.memory.enabled) if memory is None else memory
     pricings: list[CachePricing | None] = [*given["prices"]] or [None]

@@ -60,6 +60,7 @@ from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
 from addon.replay.logs.session import Account, CostOnly, LogSession, depends_on_account
 from addon.replay.numbers import describe_arrival
+from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
@@ -202,6 +203,7 @@ class Wanted(NamedTuple):
     rows: its own sums.
     requests: what `--json` prints of its requests.
     chart: what the report draws of it.
+    sliding: what it would have cost had the window slid, and whether it was masked already.
     since: of logs, requests before that are replayed and not counted.
     account: that of the sessions of logs; None if it is not known.
     """
@@ -209,6 +211,7 @@ class Wanted(NamedTuple):
     rows: bool = True
     requests: bool = False
     chart: bool = False
+    sliding: bool = True
     since: datetime | None = None
     account: Account | None = None
 
@@ -303,17 +306,25 @@ def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
         result.add(session, wanted)
 
 
-def replay_session(session: Session, settings: ReplaySettings, wanted: Wanted) -> ReplayedSession:
-    """Replay a session. No request is kept, unless a chart is wanted."""
+def replay_session(
+    session: Session,
+    settings: ReplaySettings,
+    wanted: Wanted,
+    references: SessionReferences | None = None,
+) -> ReplayedSession:
+    """Replay a session. No request is kept, unless a chart is wanted.
+
+    `references` are the session's own, where it is replayed more than once.
+    """
     log = log_of(session)
     passed_over: Counter[str] = Counter()
     found: dict[int, _Conversation] = {}
     facts = _Facts(settings)
     if log is not None:
         log.account = wanted.account
-    slides = log is None or wanted.requests or wanted.chart
+    slides = wanted.sliding and (log is None or wanted.requests or wanted.chart)
     compared_requests = compare_requests(
-        session, settings, counter(), passed_over, with_sliding=slides
+        session, settings, counter(), passed_over, with_sliding=slides, references=references
     )
     for compared in compared_requests:
         if log is not None and wanted.since is not None and compared.chosen.when < wanted.since:
@@ -476,7 +487,7 @@ def _write_report(
 
 def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
     console, first = open_console(), replays[0]
-    if assumed := _render_assumed(first):
+    if assumed := render_assumed(first.totals):
         print_text(console, assumed)
     if len(replays) == 1:
         console.print(render_conversations(first, total=total))
@@ -503,15 +514,15 @@ def _warn_of_masked(names: Sequence[str]) -> str:
 _MOST_MODELS = 3
 
 
-def _render_assumed(replay: ReplayResult) -> str | None:
+def render_assumed(totals: Totals) -> str | None:
     """Return which prices were assumed, and for how many requests; None if all are known."""
-    found = assumed_prices(replay.totals)
+    found = assumed_prices(totals)
     if not found:
         return None
     count = sum(assumed.requests for assumed in found)
-    described = [describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
+    described = [_describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
     more = len(found) - len(described)
-    requests = pluralize_part(count, replay.totals.requests, "request")
+    requests = pluralize_part(count, totals.requests, "request")
     models = "; ".join([*described, *([f"and {pluralize(more, 'more model')}"] if more else [])])
     return (
         f"Prices are assumed for {requests}: {models}.\n"
@@ -519,7 +530,7 @@ def _render_assumed(replay: ReplayResult) -> str | None:
     )
 
 
-def describe_assumed(assumed: AssumedPrice) -> str:
+def _describe_assumed(assumed: AssumedPrice) -> str:
     """Return which prices were assumed for a model, and why."""
     model = printable(assumed.model or "a model without a name")
     known = "is not known" if assumed.maker is None else f"as {assumed.maker}"

@@ -5,11 +5,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from ctypes import c_longlong
+from ctypes import Array, c_longlong
 from multiprocessing import (
     active_children,
     current_process,
@@ -113,7 +113,7 @@ def _start(executor: ProcessPoolExecutor, count: int) -> None:
     there are processes makes the executor watch the last one, too.
     """
     resource_tracker.ensure_running()  # it would be started with the first one, and unblock Ctrl-C
-    blocked: set[signal.Signals] | None = None
+    blocked: set[int | signal.Signals] | None = None
     if sys.platform != "win32":
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     for _ in range(count + 1):
@@ -122,7 +122,7 @@ def _start(executor: ProcessPoolExecutor, count: int) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
-def _begin(requests: MutableSequence[int]) -> None:
+def _begin(requests: Array[c_longlong]) -> None:
     """Begin a worker process: it ends with the one that spawned it, even if that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _reached.requests, _reached.own = requests, _read_number() % len(requests)
@@ -151,7 +151,7 @@ class _Reached:
     """
 
     def __init__(self) -> None:
-        self.requests: MutableSequence[int] = [0]
+        self.requests: Array[c_longlong] = (c_longlong * 1)()
         self.own = 0
 
 

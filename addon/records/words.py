@@ -166,9 +166,13 @@ def render_range(money: Money) -> str:
     """
     if not money.asked_again or not money.before or money.saved < 0 or not money.is_certain:
         return ""
-    left = money.saved / money.before - money.asked_again / money.requests
     calls = f"each of the {money.asked_again:,} calls" if money.asked_again > 1 else "the one call"
-    return f"; {left:.0%} if {calls} that asked again cost one more request"
+    return f"; {find_left(money):.0%} if {calls} that asked again cost one more request"
+
+
+def find_left(money: Money) -> float:
+    """Return which part of a bill is still saved if each call that asked again cost one more."""
+    return money.saved / money.before - money.asked_again / money.requests
 
 
 def render_uncertain(money: Money) -> str | None:

@@ -180,11 +180,13 @@ class ReplaySettings:
 class ReplayedRequest:
     """The outcome of one request: its sizes, a reason for each tool result, and its bill.
 
+    number: of the recorded request, counted from 1.
     pricing: the prices by which it was billed.
     left_out: the characters that were left out of each result that was shortened, by its place.
     when: when it was sent.
     """
 
+    number: int
     model: str | None
     pricing: Pricing
     sizes: Sizes
@@ -219,11 +221,13 @@ class _Replayer:
     def __init__(self, settings: ReplaySettings, counter: TokenCounter) -> None:
         self._settings, self._counter = settings, counter
         self._ledger = Ledger()
+        self._number = 0
         self._cache, self._counted_cache = RequestCache(), RequestCache()
         self._memories = Memories(BoundaryMemory()) if settings.remembers else None
 
     def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
+        self._number += 1
         client = recorded.read(self._cache)
         recorded_model, model = client.model, self._settings.model
         settings = self._settings.choose(recorded, client)  # a rule is for the recorded model
@@ -270,6 +274,7 @@ class _Replayer:
         )
         entry = self._ledger.enter(sent, pricing)
         return ReplayedRequest(
+            number=self._number,
             model=conversation.model,
             pricing=pricing,
             sizes=measure(outcome, recorded.body, prompt),

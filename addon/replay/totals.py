@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
+from addon.replay.references import SessionReferences
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from addon.replay.reread import (
     NEVER,
@@ -19,7 +20,6 @@ from addon.replay.reread import (
     count_left_out,
     count_rereads,
 )
-from addon.replay.session_index import index_session
 from masking.accounting import NO_BILL, Bill, Margin, Money, WorstBill
 from masking.model import CHANGES
 from masking.prices import Source
@@ -100,29 +100,29 @@ def compare_requests(
     passed_over: Counter[str] | None = None,
     *,
     with_sliding: bool = True,
+    references: SessionReferences | None = None,
 ) -> Iterator[ComparedRequest]:
     """Replay a session; yield its requests in order.
 
     Without the sliding window, which takes as long as the chosen policy, that stands in its place.
-
-    The session is read once to index it, and then twice at the same time. In between, memory holds
-    the last request of each conversation, and what the calls of each request refer to.
+    The session is read once more to find its references, unless they are given.
     """
-    index = index_session(session, settings, counter)
-    order, references = index.order, index.references_by_request()
-    del index
+    by_request = (references or SessionReferences(session)).find(settings)
     chosen = replay(session, settings, counter, passed_over)
-    if not with_sliding:
-        for place, chose in zip(order, chosen, strict=True):
-            found = references.get(place, ())
-            rereads = _count(found, chose)
-            yield ComparedRequest(chose, chose, rereads, rereads, _count_left_out(found, chose))
-        return
-    sliding = replay(session, replace(settings, slides=True), counter)
-    for place, slid, chose in zip(order, sliding, chosen, strict=True):
-        found = references.get(place, ())
+    if with_sliding:
+        sliding = replay(session, replace(settings, slides=True), counter)
+        pairs: Iterable[tuple[ReplayedRequest, ReplayedRequest]] = zip(sliding, chosen, strict=True)
+    else:
+        pairs = ((chose, chose) for chose in chosen)
+    for slid, chose in pairs:
+        found = by_request.get(chose.number, ())
+        rereads = _count(found, chose)
         yield ComparedRequest(
-            slid, chose, _count(found, slid), _count(found, chose), _count_left_out(found, chose)
+            slid,
+            chose,
+            rereads if slid is chose else _count(found, slid),
+            rereads,
+            _count_left_out(found, chose),
         )
 
 

@@ -162,7 +162,7 @@ def test_tuning_recommends_settings_by_the_command_that_sets_them(
 ) -> None:
     assert main(["tune", "--processes", "1", str(SESSION)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1].startswith("obsmask config set schema1.enabled=true schema1.window_turns=")
+    assert lines[-1].startswith("obsmask config set schema1.window_turns=")
     assert any(line.startswith((" present", " use")) for line in lines)
 
 

@@ -267,7 +267,10 @@ def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[
     assert main(["tune", "--processes", "1"]) == 0
     said = capsys.readouterr().out
     assert "obsmask config set" in said
-    assert "settings on 41 requests of" in said
+    assert "settings on 41 requests; costs in US dollars" in said
+    found = replay(capsys)["logs"]
+    saved = found["dollars_saved"] / found["dollars_before"]
+    assert f"present: saved {100 * saved:+.1f}% ±" in said
 
 
 def test_a_report_shows_logs(

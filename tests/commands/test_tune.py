@@ -1,36 +1,31 @@
-"""`obsmask tune`: what it prints."""
+"""`obsmask tune`: what it prints, and that it says what `obsmask replay` says."""
 
 import dataclasses
 import io
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from addon.commands.tune import CAVEAT, describe_arrival, find_settings, run_tune
+from addon.commands.main import main
+from addon.commands.replay import Wanted
+from addon.commands.tune import CAVEAT, run_tune
+from addon.commands.tuning import Changes, Choice, Outcome, list_choices
 from addon.commands.workers import Workers, open_workers
-from addon.config_commands import Advice, dump_toml
-from addon.places import shipped
-from addon.replay.replay import ReplaySettings
-from addon.replay.tune.recommend import (
-    DEFAULTS,
-    Grid,
-    Outcome,
-    Tuning,
-    recommend,
-    switch_arrival,
-    switch_off,
-    tuning_of,
-)
+from addon.config_commands import Advice
+from addon.replay.replay import ReplaySettings, Session
 from masking.config import parse_settings
-from masking.prices import CachePricing, PriceSettings
+from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
+from tests.support.builders import OLD, turn
 from tests.support.given_sessions import work_on
-from tests.support.long_results import line_of, run, run_tests
+from tests.support.long_results import ARRIVAL, line_of, run, run_tests
+from tests.support.places import RECORDINGS
 from tests.support.sessions import Talk, grow, work
 
 SETTINGS = ReplaySettings(
@@ -52,163 +47,141 @@ def console() -> Console:
     return Console(record=True, quiet=False, width=160, force_terminal=False)
 
 
-@pytest.mark.parametrize(
-    ("tuning", "pricing", "expected"),
-    [
-        pytest.param(DEFAULTS, "auto", "auto", id="the shipped ones"),
-        pytest.param(DEFAULTS, (0.1, 1.25), (0.1, 1.25), id="given prices stay"),
-        pytest.param(DEFAULTS, "none", "auto", id="where the window slid it is priced now"),
-        pytest.param(DEFAULTS._replace(max_loss=None), "auto", "none", id="a window that slides"),
-        pytest.param(Tuning(True, 24, False, 2, 2_000, 0.05, 40), "auto", "auto", id="all of them"),
-        pytest.param(switch_off(DEFAULTS), "auto", "auto", id="off"),
-    ],
-)
-def test_its_settings_are_those_of_a_configuration(
-    tuning: Tuning, pricing: CachePricing, expected: CachePricing
-) -> None:
-    found = find_settings(tuning, PriceSettings(pricing))
-    overrides = [f"{name}={dump_toml(value)}" for name, value in found.items()]
-    settings = parse_settings(b"[observation_masking]", overrides)
-    assert settings is not None
-    assert expected == settings.schema1.cache_pricing
-    kept = {name: value for name, value in tuning._asdict().items() if value is not None}
-    assert kept == {name: getattr(settings.policy, name) for name in kept}
+def change(settings: ReplaySettings, changes: Changes) -> ReplaySettings:
+    """Return settings after changes, as the configuration would give them."""
+    own = {name.partition(".")[2]: value for name, value in changes.items()}
+    strategies = settings.strategies
+    if "arrival.enabled" in changes:
+        arrival = dataclasses.replace(ARRIVAL, enabled=bool(own["enabled"]))
+        strategies = dataclasses.replace(strategies, arrival=arrival)
+    else:
+        policy = dataclasses.replace(strategies.schema1, **own)  # type: ignore[arg-type]
+        strategies = dataclasses.replace(strategies, schema1=policy)
+    return dataclasses.replace(settings, strategies=strategies)
 
 
-def test_a_narrow_screen_has_every_number_in_full(workers: Workers) -> None:
-    """In two tables, whose rows have the same numbers."""
-    screens = [
-        Console(record=True, file=io.StringIO(), width=width, force_terminal=False)
-        for width in (160, 80)
-    ]
-    for screen in screens:
-        run_tune(work_on(SESSIONS, workers), SETTINGS, screen, Advice())
-    wide, narrow = (screen.export_text().split("A replay prices tokens")[0] for screen in screens)
-    assert "…" not in narrow
-    rows = [line.split() for line in wide.splitlines() if "%" in line]
-    halves = [line.split() for line in narrow.splitlines() if "%" in line]
-    assert 2 * len(rows) == len(halves)
-    first, second = halves[: len(rows)], halves[len(rows) :]
-    assert [each[0] for each in first] == [each[0] for each in second]
-    assert [row[-6:] for row in rows] == [
-        [*left[-2:], *right[-4:]] for left, right in zip(first, second, strict=True)
-    ]
+def tune(
+    sessions: Sequence[Session],
+    workers: Workers,
+    console: Console,
+    settings: ReplaySettings = SETTINGS,
+    *tried: Changes,
+) -> Outcome:
+    """Tune these settings, or try these changes alone."""
+    if tried:
+        choices = [Choice(changes, change(settings, changes)) for changes in ({}, *tried)]
+    else:
+        choices = list_choices(lambda changes: change(settings, changes))
+    wanted = Wanted(rows=False, sliding=False)
+    return run_tune(work_on(sessions, workers), choices, wanted, console, Advice())
 
 
-def test_it_prints_the_front_the_caveat_and_the_settings(
+def read(console: Console) -> str:
+    """Return the words that were printed."""
+    return " ".join(console.export_text().split())
+
+
+def test_it_prints_each_of_the_settings_the_caveat_and_the_command(
     workers: Workers, console: Console
 ) -> None:
-    sweep = run_tune(work_on(SESSIONS, workers), SETTINGS, console, Advice())
+    best = tune(SESSIONS, workers, console)
     printed = console.export_text()
-    best = recommend(sweep)
-    assert best != sweep.present
-    assert "505 settings on 39 requests of" in printed
-    assert "costs in US dollars" in printed
-    words = ("use ", "present ", "latest", "quotes", "Re-reads and quotes are parts of 37 calls")
-    assert all(word in printed for word in words)
-    assert "No window under 5 turns is recommended" in printed
-    assert CAVEAT in printed.replace("\n", " ").replace("  ", " ")
+    assert "13 settings on 39 requests; costs in US dollars" in printed
+    rows = [line for line in printed.splitlines() if "$" in line]
+    assert 13 == len(rows)  # arrival would shorten nothing
+    for name in ("use ", "present ", "all sent "):
+        assert 1 == sum(row.lstrip().startswith(name) for row in rows), name
+    assert CAVEAT in printed.replace("\n", " ")
     _, _, command = printed.partition("obsmask config set ")
     settings = parse_settings(b"[observation_masking]", shlex.split(command))
     assert settings is not None
     assert best.window_turns == settings.policy.window_turns
-    assert (0.1, 1.25) == settings.schema1.cache_pricing
+    assert best.changes.keys() == {each.partition("=")[0] for each in shlex.split(command)}
 
 
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        pytest.param(
-            "nobody-knows",
-            "Prices are assumed for 39 requests: nobody-knows is not known (cached at 0.1, written "
-            "at 1.25). Set them",
-            id="a model that nobody knows",
-        ),
-        pytest.param(
-            "gpt-4o-high",
-            "Prices are assumed for 39 requests: gpt-4o-high as gpt-4o of OpenAI (cached at 0.5, "
-            "written at 1). Set them",
-            id="a variant of a known one",
-        ),
-        pytest.param(
-            None, "Prices are assumed for 39 requests. Set them", id="a recording's own model"
-        ),
-    ],
-)
+def test_it_fits_a_narrow_screen(workers: Workers) -> None:
+    screen = Console(record=True, file=io.StringIO(), width=80, force_terminal=False)
+    tune([grow([*run_tests(25), *run(line_of(0, 5), "ok", "last")])], workers, screen)
+    table = screen.export_text().split("A replay prices tokens")[0]
+    assert "…" not in table
+    names = ("arrival on ", "all sent ")
+    assert [True, True] == [
+        any(row.lstrip().startswith(name) for row in table.splitlines()) for name in names
+    ]
+
+
+def test_the_present_row_says_what_a_replay_says(
+    workers: Workers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The providers' counts are read, too, so that what was paid is told to the cent."""
+    recording = RECORDINGS / "mini-swe-agent-scratch.flow"
+    assert 0 == main(["replay", "--processes", "1", str(recording)])
+    replayed = capsys.readouterr().out
+    assert 0 == main(["tune", "--processes", "1", str(recording)])
+    tuned = capsys.readouterr().out
+    [row] = [line for line in replayed.splitlines() if line.startswith("mini-swe-agent-scratch ")]
+    whole, _, chosen, saved = row.split()[4:8]
+    [present] = [line for line in tuned.splitlines() if line.startswith((" present", " keep"))]
+    [everything] = [line for line in tuned.splitlines() if line.startswith(" all sent")]
+    assert [chosen, saved] == present.split()[4:6]
+    assert whole == everything.split()[2]
+
+
+@pytest.mark.parametrize("model", ["nobody-knows", "gpt-4o-high"])
 def test_it_says_first_which_prices_are_assumed(
-    workers: Workers, console: Console, model: str | None, expected: str
+    workers: Workers, console: Console, model: str
 ) -> None:
     settings = dataclasses.replace(SETTINGS, model=model, price_settings=PriceSettings("auto"))
-    sessions = [grow(work(turns, chars=8_000), model="some") for turns in (12, 25)]
-    few = Grid(window_turns=(8,), max_loss=(0.1,), keep_latest_turns=(0,))
-    run_tune(work_on(sessions, workers), settings, console, Advice(), grid=few)
-    words = " ".join(console.export_text().split())
-    assert words.startswith(expected)
+    tune(SESSIONS, workers, console, settings, {"schema1.window_turns": 5})
+    words = read(console)
+    assert words.startswith(f"Prices are assumed for all 39 requests: {model} ")
     unit = "US dollars" if model == "gpt-4o-high" else "input tokens that are worth as much"
     assert f"costs in {unit}" in words
 
 
-def test_it_says_what_is_left_out(workers: Workers, console: Console) -> None:
-    for prices, is_left_out in (((0.02, 1.0), True), ((1.0, 1.0), False)):
-        settings = dataclasses.replace(SETTINGS, price_settings=PriceSettings(prices))
-        run_tune(work_on(SESSIONS, workers), settings, console, Advice())
-        assert is_left_out == ("Left out: " in console.export_text())
+def test_it_says_what_breaks_the_promise(workers: Workers, console: Console) -> None:
+    sliding = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.02, 1.0)), slides=True)
+    best = tune(SESSIONS, workers, console, sliding, {"schema1.window_turns": 5})
+    assert {"schema1.enabled": False} == best.changes
+    words = read(console)
+    assert "by more than the 10% of max_loss is not recommended" in words
+    assert "These break the promise of max_loss = 0.1 here: at its worst request" in words
+    assert words.endswith("obsmask config set schema1.enabled=false")
 
 
-ONE = Grid(
-    window_turns=(8,),
-    keep_errors=(True,),
-    min_chars=(0,),
-    max_loss=(0.1,),
-    keep_latest_turns=(0,),
-)
-
-
-@pytest.mark.parametrize(
-    ("policy", "slides", "reason"),
-    [
-        pytest.param(
-            MaskPolicy(True, 8, max_loss=0.05),
-            True,
-            "break the promise of max_loss = 0.05 on these recordings: at its worst request",
-            id="they lose more than is allowed",
-        ),
-        pytest.param(MaskPolicy(True, 3), False, "their window is under 5 turns", id="too short"),
-    ],
-)
-def test_it_says_why_the_present_settings_cannot_be_kept(
-    workers: Workers, console: Console, policy: MaskPolicy, slides: bool, reason: str
-) -> None:
-    settings = dataclasses.replace(
-        SETTINGS,
-        strategies=Strategies(schema1=policy),
-        price_settings=PriceSettings((0.02, 1.0)),
-        slides=slides,
-    )
-    sweep = run_tune(work_on(SESSIONS, workers), settings, console, Advice(), grid=ONE)
-    assert sweep.present != recommend(sweep)
-    words = " ".join(console.export_text().split())
-    assert reason in words
-    if slides:
-        worst = sweep.outcomes[sweep.present].worst - 1
-        assert f"was {worst:.1%} above that of sending everything" in words
-        assert f"{worst - 0.05:.1%} more than is allowed" in words
-
-
-def test_the_shipped_settings_are_the_defaults_of_a_tuning() -> None:
-    settings = parse_settings(shipped("config.toml").read_bytes())
-    assert settings is not None
-    assert DEFAULTS == tuning_of(
-        ReplaySettings(
-            strategies=Strategies(schema1=settings.policy), price_settings=settings.price_settings
-        )
-    )
+def test_it_says_why_a_short_window_is_not_kept(workers: Workers, console: Console) -> None:
+    short = change(SETTINGS, {"schema1.window_turns": 3})
+    best = tune(SESSIONS, workers, console, short)
+    assert "schema1.window_turns" in best.changes or "schema1.enabled" in best.changes
+    assert "Their window is under 5 turns" in read(console)
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)), model=None)
-    run_tune(work_on(SESSIONS, workers), free, console, Advice(), grid=ONE)
-    assert "Nothing tried is 1% cheaper" in console.export_text()
+    assert {} == tune(SESSIONS, workers, console, free).changes
+    words = read(console)
+    assert "Nothing tried is better by a hundredth of the bill. Keep your settings: keep:" in words
+    assert "obsmask config" not in words
+
+
+def test_what_each_of_two_changes_is_worth_is_told(workers: Workers, console: Console) -> None:
+    """Short results are asked for again at the end; the long ones between them are not."""
+    long = [each for n in range(20) for each in turn(f"long{n}", OLD * 40, path=f"{n}.py")]
+    short = work(8, chars=1_000)
+    best = tune(
+        [grow([*short, *long, *short[1:]])],
+        workers,
+        console,
+        dataclasses.replace(SETTINGS, price_settings=PriceSettings((1.0, 1.0))),
+        {"schema1.window_turns": 5},
+        {"schema1.min_chars": 5_000},
+        {"schema1.window_turns": 5, "schema1.min_chars": 5_000},
+    )
+    assert 2 == len(best.changes)
+    words = read(console)
+    assert "Counting the calls that asked again: " in words
+    assert "without schema1.window_turns=5 " in words
+    assert "without schema1.min_chars=5000 " in words
 
 
 @pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
@@ -216,15 +189,31 @@ def test_nothing_to_try_anything_on_is_said(
     workers: Workers, console: Console, sessions: list[Talk]
 ) -> None:
     with pytest.raises(ValueError, match="no request"):
-        run_tune(work_on(sessions, workers), SETTINGS, console, Advice())
+        tune(sessions, workers, console)
+
+
+def test_arrival_is_tried_and_left_as_it_is(workers: Workers, console: Console) -> None:
+    session = grow([*run_tests(25), *run(line_of(24, 200), "ok", "last")])
+    for enabled in (False, True):
+        settings = change(SETTINGS, {"arrival.enabled": enabled})
+        best = tune([session], workers, console, settings, {"arrival.enabled": not enabled})
+        assert "arrival.enabled" not in best.changes
+        words = read(console)
+        assert f" arrival {'off' if enabled else 'on'} " in words
+        assert "(arrival.enabled) is left as it is" in words
+
+
+# Where the work is done
 
 
 def test_all_cores_are_used_and_shown(console: Console) -> None:
+    """Of one session, too, of which each core tries other settings."""
     shown = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
-    grid = Grid(window_turns=(8,), keep_errors=(True,), min_chars=(0,), keep_last_k_per_tool=(0,))
+    changes = {"schema1.window_turns": 5}
+    choices = [Choice(each, change(SETTINGS, each)) for each in ({}, changes)]
     with open_workers() as workers:
-        assert workers.width >= 1
-        run_tune(work_on(SESSIONS[:1], workers, shown), SETTINGS, console, Advice(), grid=grid)
+        given = work_on(SESSIONS[:1], workers, shown)
+        run_tune(given, choices, Wanted(rows=False, sliding=False), console, Advice())
     assert "100%" in shown.export_text()
 
 
@@ -245,54 +234,15 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
         open_workers(cluster.scheduler_address) as workers,
     ):
         assert 2 == workers.width
-        run_tune(work_on(SESSIONS, workers), SETTINGS, console, Advice())
+        tune(SESSIONS, workers, console)
     assert "settings on 39 requests" in console.export_text()
 
 
-# What arrival would add
-
-
-def test_it_says_what_arrival_would_add_and_leaves_it_alone(
-    workers: Workers, console: Console
+def test_settings_that_the_command_was_given_are_in_what_it_advises(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    session = grow([*run_tests(25), *run(line_of(24, 200), "ok", "last")])
-    said = []
-    for enabled in (False, True):
-        settings = switch_arrival(SETTINGS, enabled=enabled)
-        run_tune(work_on([session], workers), settings, console, Advice(), grid=ONE)
-        printed = console.export_text()
-        assert "arrival" not in printed.partition("obsmask config set ")[2]
-        said.append(" ".join(printed.split()))
-    start = "Shortening long results when they arrive (arrival.enabled) is "
-    told = [each.partition(start)[2] for each in said]
-    window = "With masking on, and the present window, it would shorten 9 results by"
-    assert told[0].startswith(f"off, and stays so. {window}")  # at these prices, masking is no use
-    assert told[1].startswith("on. With these settings it would shorten 9 results by")
-    for each in told:
-        assert "and save another $0." in each
-        assert "Of 26 calls, 0.0% repeat or name what it leaves out, and 3.8% quote it" in each
-
-
-def test_it_says_if_arrival_would_shorten_nothing(workers: Workers, console: Console) -> None:
-    sessions = [grow(work(12, chars=4_000))]
-    run_tune(work_on(sessions, workers), SETTINGS, console, Advice(), grid=ONE)
-    assert "it would shorten none of the results." in " ".join(console.export_text().split())
-
-
-@pytest.mark.parametrize(
-    ("on", "off", "expected"),
-    [
-        pytest.param((8.0, 4.0), (10.0, 5.0), "save another $1.00, 10.0% of", id="dollars"),
-        pytest.param((8.0, None), (10.0, None), "save another 2 input tokens, 10.0%", id="tokens"),
-        pytest.param((11.0, 5.5), (10.0, 5.0), "cost another $0.50, 5.0% of", id="a loss"),
-    ],
-)
-def test_it_says_what_arrival_saves_on_top(
-    on: tuple[float, float | None], off: tuple[float, float | None], expected: str
-) -> None:
-    with_it, without = (
-        Outcome(cost=cost, dollars=dollars, shortened=1, left_out_chars=9)
-        for cost, dollars in (on, off)
-    )
-    plain = Outcome(cost=20.0, dollars=None if on[1] is None else 10.0)
-    assert expected in describe_arrival(with_it, without, plain, is_on=False)
+    recording = RECORDINGS / "mini-swe-agent-scratch.flow"
+    given = ["--min-chars", "100", "--processes", "1"]
+    assert 0 == main(["tune", *given, str(recording)])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("obsmask config set schema1.min_chars=")

@@ -1,19 +1,16 @@
-"""SWE-agent's rule, as a rule of a fast replay."""
+"""SWE-agent's rule, beside ours."""
 
 import pytest
 
-from addon.replay.replay import ReplaySettings
-from addon.replay.reread import NEVER, Rereads
-from addon.replay.session_index import index_session
-from addon.replay.tune.fast_replay import FastReplay
-from masking.rewrite import Strategies
+from addon.replay.reread import Rereads
+from masking.rewrite import read_request
 from masking.tokens import TokenCounter
-from masking.window import MaskPolicy
 from tests.support.builders import parts, result
-from tests.support.sessions import Talk, grow, work, write_body
+from tests.support.sessions import grow, work, write_body
+from tests.tools.benchmarks.assumed import TRUE_PRICES
+from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests
 from tests.tools.benchmarks.peers_rule import (
     WINDOWS,
-    Sum,
     count_omitted,
     find_dearer,
     find_window,
@@ -33,33 +30,23 @@ def test_it_keeps_the_last_five_and_moves_in_steps_of_ten(results: int, omitted:
 
 
 def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
-    index = index_session(
-        grow(work(12)), ReplaySettings(strategies=Strategies(schema1=MaskPolicy())), COUNTER
-    )
-    masked = mask_as_peer(index.segments[0], COUNTER)
-    assert [9] * 4 + [NEVER] * 8 == [*masked.first]
-    requests = FastReplay(index, COUNTER).replay_masks(lambda *_: masked).requests
-    assert [0] * 9 + [4] * 4 == [request.masked for request in requests]
-    assert requests[9].moved
+    found = [*bill_requests(grow(work(12)), mask_as_peer, TRUE_PRICES[0], COUNTER)]
+    entries = [each.entry for each in found]
+    assert [9] == [number for number, entry in enumerate(entries) if entry.moved]
+    saved = [entry.cost.saved > 0 for entry in entries]
+    assert [False] * 9 + [True] * 4 == saved
 
 
 def test_one_line_takes_the_place_of_all_texts_of_a_result() -> None:
-    messages = work(1)
-    messages[-1] = result("call_0", parts("one\ntwo", "three"))
-    index = index_session(
-        Talk((write_body(messages),)),
-        ReplaySettings(strategies=Strategies(schema1=MaskPolicy())),
-        COUNTER,
-    )
-    masked = mask_as_peer(index.segments[0], COUNTER)
-    line = COUNTER.count("Old environment output: (3 lines omitted)")
-    before = index.segments[0].pieces[-1].tokens
-    texts = sum(map(COUNTER.count, ("one\ntwo", "three")))
-    assert before - texts + line == masked.pieces[-1].tokens
+    messages = work(9)
+    messages[2] = result("call_0", parts("one\ntwo", "three"))
+    masked = mask_as_peer(read_request(write_body(messages)), TRUE_PRICES[0]).decisions[0]
+    texts = [each.placeholder for each in masked.replacements]
+    assert ["Old environment output: (3 lines omitted)", ""] == texts
 
 
-def quoting(quoted: int, paid: float) -> Sum:
-    return Sum(paid, 100.0, Rereads(calls=100, quoted=quoted))
+def quoting(quoted: int, paid: float) -> Sums:
+    return Sums(paid, 100.0, Rereads(calls=100, quoted=quoted))
 
 
 def test_ours_is_compared_by_the_smallest_window_with_no_more_quotes() -> None:
@@ -75,10 +62,10 @@ def test_ours_is_compared_by_the_smallest_window_with_no_more_quotes() -> None:
 
 
 def test_every_rule_is_measured_at_every_price() -> None:
-    found = measure(grow(work(14)))
+    found = measure(grow(work(14)), (8,))
     assert 6 == len(found)
     for at_price in found:
         assert {"peer", "ours, as shipped", "window 8"} <= at_price.keys()
         assert 1 == len({one.whole for one in at_price.values()})
-    assert 1.0 == Sum().bill
+    assert 1.0 == NOTHING.bill
     assert [14] * 6 == [one["peer"].rereads.calls for one in found]

@@ -9,10 +9,7 @@ import pytest
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Ruled, replay
 from addon.replay.report.page import find_moves
 from addon.replay.report.tables import render_arrival
-from addon.replay.session_index import index_session
 from addon.replay.totals import ConversationSums, Summary, Totals, compare_requests, summarize
-from addon.replay.tune.fast_replay import FastReplay
-from addon.replay.tune.recommend import Outcome, sum_up, switch_arrival
 from masking.arrival import ArrivalPolicy
 from masking.config import Rule
 from masking.model import ChatMessage
@@ -113,9 +110,6 @@ def test_where_masking_is_off_nothing_is_shortened() -> None:
     found = sum_session(run_tests(9), given)
     assert found.arrival is None
     assert found.cost_before == found.cost_after
-    index = index_session(grow(run_tests(9)), given, COUNTER)
-    fast_replay = FastReplay(index, COUNTER)
-    assert fast_replay.plain == fast_replay.replay(given).requests
 
 
 def test_no_move_has_what_was_saved_at_arrival() -> None:
@@ -179,8 +173,6 @@ def test_a_model_that_binds_its_reasoning_is_shortened_only_with_a_memory() -> N
         given = settings(remembers=remembers)
         requests = [*replay(Bound(), given, COUNTER)]  # type: ignore[arg-type]
         shortened[remembers] = [sorted(each.left_out) for each in requests]
-        [segment] = index_session(Bound(), given, COUNTER).segments  # type: ignore[arg-type]
-        assert shortened[remembers][-1] == sorted(segment.left_out)
     assert {True: [[], [0], [0, 1]], False: [[], [], []]} == shortened
 
 
@@ -237,45 +229,6 @@ def test_a_line_at_the_cut_is_left_out() -> None:
     found = sum_session(messages, settings())
     assert found.arrival is not None
     assert 1 == found.arrival.quotes
-
-
-# In a hundredth of the time
-
-
-@REMEMBERS
-@PRICINGS
-@pytest.mark.parametrize("late", [0, 5])
-def test_a_trial_gives_the_same_figures(
-    late: int, pricing: CachePricing, *, remembers: bool
-) -> None:
-    given = settings(pricing=pricing, remembers=remembers)
-    messages = [*run_tests(25), *run(line_of(21, MIDDLE), "ok", "q"), *run("make test-24", "", "r")]
-    session = Talk(grow(messages).bodies[late:])
-    index = index_session(session, given, COUNTER)
-    fast_replay = FastReplay(index, COUNTER)
-    outcome = sum_up(fast_replay.replay(given), fast_replay.plain, index)
-    totals = add_up(session, given)
-    assert totals.arrival.results == outcome.shortened > 0
-    assert totals.arrival.chars == outcome.left_out_chars
-    calls = outcome.left_out.calls  # not of requests before anything was left out
-    assert replace(totals.arrival.rereads, calls=calls) == outcome.left_out
-    assert totals.chosen_rereads == outcome.rereads
-    assert outcome.left_out.quoted == 1 == outcome.left_out.repeated
-    assert totals.bill.prompt_after == pytest.approx(outcome.tokens)
-    assert totals.bill.tokens.after == pytest.approx(outcome.cost)
-    assert totals.bill.tokens.before == pytest.approx(sum(each.cost for each in fast_replay.plain))
-
-
-def test_outcomes_are_added() -> None:
-    one = Outcome(shortened=2, left_out_chars=7)
-    assert (4, 14) == ((one + one).shortened, (one + one).left_out_chars)
-
-
-def test_it_is_switched_without_anything_else() -> None:
-    given = settings()
-    off = switch_arrival(given, enabled=False)
-    assert not off.strategies.arrival.enabled
-    assert given == switch_arrival(off, enabled=True)
 
 
 # In words

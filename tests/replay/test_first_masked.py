@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from addon.replay.reread import NEVER
-from addon.replay.tune.fast_replay import list_masked_sliding, list_newly_masked
 from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
 from tests.support.first_behind import find_first_behind
@@ -136,18 +135,20 @@ def test_the_boundary_says_from_which_request_on_each_result_is_masked(
     positions: Sequence[BoundaryPosition] = find_boundaries(requests, results, policy)
     turns = [request.turns for request in requests]
     expected = find_first_behind(results, positions, turns, policy)
-    is_early = any(
-        result.turn is not None and result.turn >= turns_before(result, requests)
-        for result in results
+    assume(
+        not slides
+        or not any(
+            result.turn is not None and result.turn >= turns_before(result, requests)
+            for result in results
+        )
     )
-    if slides and is_early:
-        found = list_masked_sliding(results, requests, policy)
-    else:
-        found = list_newly_masked(Boundary(results, policy, policy.prices), requests)
-    first = [NEVER] * len(results)
-    for number, places in enumerate(found):
-        for place in places:
+    boundary, first = Boundary(results, policy, policy.prices), [NEVER] * len(results)
+    for number, request in enumerate(requests):
+        boundary.begin(request)
+        boundary.decide()
+        for place in boundary.newly_masked():
             first[place] = min(first[place], number)
+        boundary.send()
     assert expected == first
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from addon.commands.main import main
 from addon.commands.work import read_sessions
+from addon.replay.files import RecordedConversation, detect_form
 from addon.replay.replay import (
     Pause,
     PausedSession,
@@ -30,7 +31,6 @@ from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
-from tests.replay.test_fast_replay import say_in_messages
 from tests.support.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.support.marking import MarkedSession, mark_as_pi
 from tests.support.places import RECORDINGS
@@ -208,7 +208,8 @@ def test_the_price_is_that_of_the_host_where_one_is_recorded() -> None:
 def test_a_body_that_is_no_chat_request_is_passed_over(body: bytes) -> None:
     strange = RecordedRequest(body=body, when=NOON)
     session = Recording((strange, *LONG.recorded[:4], strange, *LONG.recorded[4:], strange))
-    assert play(LONG) == play(session)
+    found = [replace(each, number=at) for at, each in enumerate(play(session), 1)]
+    assert play(LONG) == found
     assert [] == play(Recording((strange,)))
 
 
@@ -387,6 +388,29 @@ def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed() -> None:
     bill = request.entry.cost.before
     assert ((0.5, 1.0), "OpenAI") == (request.pricing.ratios, request.pricing.borrowed_from)
     assert pytest.approx(bill.cost * 2.5e-6) == bill.dollars
+
+
+def say_in_messages(turns: int, most: int) -> RecordedConversation:
+    """Return a conversation in Anthropic's form, with 1, 2, 3, ... calls in a turn, up to most."""
+    messages: list[ChatMessage] = [{"role": "user", "content": "go " * 600}]
+    for number in range(1, turns + 1):
+        ids = [f"{number}_{each}" for each in range(1 + number % most)]
+        uses = [{"type": "tool_use", "id": each, "name": "sh", "input": {}} for each in ids]
+        results = [
+            {
+                "type": "tool_result",
+                "tool_use_id": each,
+                "content": f"{each} {OLD * 5}",
+                "is_error": place % 4 == 3,
+            }
+            for place, each in enumerate(ids)
+        ]
+        messages += [{"role": "assistant", "content": uses}, {"role": "user", "content": results}]
+    form = detect_form({"messages": messages}, "here")
+    return RecordedConversation(
+        name="a", place="here", messages=tuple(messages), form=form, model="claude-opus-4-8",
+        head={"system": "Be brief. " * 900},
+    )  # fmt: skip
 
 
 def test_after_a_move_only_what_is_marked_before_the_messages_is_cached() -> None:

@@ -3,13 +3,11 @@
 import dataclasses
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from addon.replay.replay import ReplayedRequest, ReplaySettings
 from addon.replay.reread import Rereads
-from addon.replay.session_index import index_session
 from addon.replay.totals import (
     BilledPrice,
     Comparison,
@@ -20,7 +18,6 @@ from addon.replay.totals import (
     compare,
     summarize,
 )
-from addon.replay.tune.fast_replay import FastReplay
 from masking.accounting.cost import PromptCost, WorstBill, worst_bill
 from masking.model import ChatMessage
 from masking.prices import PriceSettings
@@ -30,8 +27,8 @@ from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.support.replays import Talk, add_up, priced_anew, replayed
-from tests.support.sessions import CHATS, each_of, grow, read_chat, work, write_body
 from tests.support.sessions import Talk as SentTalk
+from tests.support.sessions import grow, work, write_body
 
 # Sums
 
@@ -154,17 +151,6 @@ def test_a_quote_is_counted_under_both_policies(window: int, quotes: tuple[int, 
     assert 2 * found.chosen_rereads.calls == total.calls
     assert 2 * found.chosen_rereads.either == total.rereads
     assert 2 * found.sliding_rereads.either == total.rereads_sliding
-
-
-@pytest.mark.parametrize("prices", [(0.1, 1.25), (1.0, 1.0)], ids=["priced", "sliding"])
-@each_of("recording", CHATS)
-def test_a_replay_counts_what_a_trial_counts(recording: Path, prices: tuple[float, float]) -> None:
-    settings = ReplaySettings(
-        strategies=Strategies(schema1=SHIPPED), price_settings=PriceSettings(prices)
-    )
-    session = read_chat(recording)
-    billed = FastReplay(index_session(session, settings, COUNTER), COUNTER).replay(settings)
-    assert billed.rereads == sum_of(compare(session, settings, COUNTER))
 
 
 def sum_of(found: list[Comparison]) -> Rereads:

@@ -36,20 +36,17 @@ import orjson
 
 from addon.commands.work import read_sessions
 from addon.replay.files import RecordedConversation
-from addon.replay.replay import ReplaySettings
 from addon.replay.reread import ShownTexts, find_quoted_lines, find_shown_lines
-from addon.replay.session_index import index_session
-from addon.replay.tune.fast_replay import FastReplay
 from masking.arrival import FILE_ARGUMENTS, ArrivalPolicy, decide_arrivals, reads_file, shorten
 from masking.conversation import Conversation
 from masking.model import Call, ChatMessage, ToolResult, parse_arguments
-from masking.prices import PriceSettings, Pricing
-from masking.rewrite import Strategies, read_request
+from masking.prices import Pricing
+from masking.rewrite import read_request
 from masking.tokens import TokenCounter
 from masking.window import CallKey, call_key
 from tests.tools.benchmarks.assumed import read_shipped
+from tests.tools.benchmarks.billing import bill_requests, follow, sum_up
 from tests.tools.benchmarks.marked import make_head
-from tests.tools.benchmarks.peers_rule import set_price
 
 LEAST_RESULTS = 10
 PRICES = (Pricing(0.1, 1.25), Pricing(0.02, 1.0))
@@ -193,18 +190,9 @@ def read_whole(session: RecordedConversation) -> Conversation:
 
 def bill(session: RecordedConversation, counter: TokenCounter) -> Bills:
     """Return what a conversation costs as it is."""
-    settings = ReplaySettings(
-        strategies=Strategies(schema1=read_shipped().policy),
-        price_settings=PriceSettings(PRICES[0].ratios),
-    )
-    index = index_session(session, settings, counter)
-    alone, windowed = [], []
-    for price in PRICES:
-        fast_replay = FastReplay(set_price(index, price), counter)
-        billed = fast_replay.replay(settings)
-        alone.append(sum(request.cost for request in fast_replay.plain))
-        windowed.append(sum(request.cost for request in billed.requests))
-    return Bills(tuple(alone), tuple(windowed))
+    rule = follow(read_shipped().policy)
+    sums = [sum_up(bill_requests(session, rule, price, counter)) for price in PRICES]
+    return Bills(tuple(each.whole for each in sums), tuple(each.paid for each in sums))
 
 
 # What a policy does to them

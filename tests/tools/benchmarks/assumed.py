@@ -8,6 +8,7 @@ request of all. With `--check` it exits with 1 if a total exceeds 1.06 or a mean
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,15 +18,13 @@ from typing import NamedTuple
 from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.places import shipped
-from addon.replay.replay import ReplaySettings, Session
-from addon.replay.session_index import index_session
-from addon.replay.tune.fast_replay import FastReplay
+from addon.replay.replay import Session
 from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
-from masking.prices import PriceSettings, Pricing
-from masking.rewrite import Strategies
+from masking.prices import Pricing
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.tools.benchmarks.billing import bill_requests, follow
 
 TRUE_PRICES = (
     Pricing(1.0, 1.0),
@@ -42,8 +41,8 @@ HIGHEST_MEAN = 1.0
 class Paid(NamedTuple):
     """What one conversation costs, request by request, and what sending everything does."""
 
-    costs: Sequence[float]
-    whole: Sequence[float]
+    costs: list[float]
+    whole: list[float]
 
 
 def read_shipped() -> Settings:
@@ -72,17 +71,12 @@ def bill_session(
     counter: TokenCounter,
 ) -> list[Paid]:
     """Return what each conversation of a session pays where the boundary is drawn by a belief."""
-    settings = ReplaySettings(
-        strategies=Strategies(schema1=policy), price_settings=PriceSettings(true.ratios)
-    )
-    index = index_session(session, settings, counter)
-    fast_replay = FastReplay(index, counter)
-    tried = [request.cost for request in fast_replay.replay(settings, believed).requests]
-    plain = [request.cost for request in fast_replay.plain]
-    return [
-        Paid([tried[at] for at in places], [plain[at] for at in places])
-        for places in index.conversations
-    ]
+    found: defaultdict[int, Paid] = defaultdict(lambda: Paid([], []))
+    for entry, _ in bill_requests(session, follow(policy, believed), true, counter):
+        costs, whole = found[entry.conversation]
+        costs.append(entry.cost.after.cost)
+        whole.append(entry.cost.before.cost)
+    return [*found.values()]
 
 
 class Row(NamedTuple):

@@ -16,15 +16,12 @@ from typing import NamedTuple
 
 from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
-from addon.replay.replay import ReplaySettings, Session
-from addon.replay.session_index import index_session
-from addon.replay.tune.fast_replay import FastReplay
-from masking.prices import PriceSettings, Pricing
-from masking.rewrite import Strategies
+from addon.replay.references import SessionReferences
+from addon.replay.replay import Session
+from masking.prices import Pricing
 from masking.tokens import TokenCounter
-from masking.window import MaskPolicy
 from tests.tools.benchmarks.assumed import TRUE_PRICES, read_shipped
-from tests.tools.benchmarks.peers_rule import set_price
+from tests.tools.benchmarks.billing import bill_requests, follow, sum_up
 
 
 class Paid(NamedTuple):
@@ -41,23 +38,14 @@ Pair = tuple[Paid, Paid]
 def measure(session: Session) -> list[Pair]:
     """Return what a session pays at each price; it is one conversation."""
     policy, counter = read_shipped().policy, TokenCounter()
-    without, keeping = (replace(policy, keep_rereads=keeps) for keeps in (False, True))
-    index = index_session(session, ReplaySettings(strategies=Strategies(schema1=policy)), counter)
-    found = []
-    for price in TRUE_PRICES:
-        fast_replay = FastReplay(set_price(index, price), counter)
-        found.append((_pay(fast_replay, without, price), _pay(fast_replay, keeping, price)))
-    return found
+    references = SessionReferences(session)
 
+    def pay(price: Pricing, *, keeps: bool) -> Paid:
+        rule = follow(replace(policy, keep_rereads=keeps))
+        paid, whole, rereads = sum_up(bill_requests(session, rule, price, counter, references))
+        return Paid(paid / whole if whole else 1.0, rereads.repeated)
 
-def _pay(fast_replay: FastReplay, policy: MaskPolicy, price: Pricing) -> Paid:
-    price_settings = PriceSettings(price.ratios)
-    billed = fast_replay.replay(
-        ReplaySettings(strategies=Strategies(schema1=policy), price_settings=price_settings)
-    )
-    whole = sum(request.cost for request in fast_replay.plain)
-    cost = sum(request.cost for request in billed.requests)
-    return Paid(cost / whole if whole else 1.0, billed.rereads.repeated)
+    return [(pay(price, keeps=False), pay(price, keeps=True)) for price in TRUE_PRICES]
 
 
 def render(price: Pricing, pairs: Sequence[Pair]) -> str:

@@ -25,7 +25,6 @@ from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
-from addon.replay.tune.fast_replay import list_newly_masked
 from masking.conversation import Conversation
 from masking.model import Decision
 from masking.prices import PriceSettings, Pricing, find_pricing
@@ -219,9 +218,12 @@ def find_since(
     candidates = measure_candidates(decisions, layout, request.history)
     boundary = Boundary(candidates, policy, prices, layout.marked)
     first = [NEVER] * len(decisions)
-    for number, places in enumerate(list_newly_masked(boundary, layout.requests)):
-        for place in places:
+    for number, size in enumerate(layout.requests):
+        boundary.begin(size)
+        boundary.decide()
+        for place in boundary.newly_masked():
             first[place] = number
+        boundary.send()
     return first
 
 

@@ -13,24 +13,22 @@ observation is the task, which in Chat conversations is a message of the user's.
 """
 
 import sys
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
-from addon.replay.replay import ReplaySettings, Session
-from addon.replay.reread import NEVER, Rereads
-from addon.replay.session_index import Segment, SessionIndex, index_session
-from addon.replay.tune.fast_replay import BilledSession, FastReplay, FirstMasked
-from masking.accounting.prompt import mask_pieces
-from masking.model import Decision, Replacement, ToolResult
-from masking.prices import PriceSettings, Pricing
-from masking.rewrite import Strategies
+from addon.replay.references import SessionReferences
+from addon.replay.replay import Session
+from masking.conversation import Conversation
+from masking.model import Decision, Replacement, ToolResult, places_masked
+from masking.prices import Pricing
+from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.tools.benchmarks.assumed import TRUE_PRICES, read_shipped
+from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests, follow, sum_up
 
 LAST, POLLING = 5, 10
 LATEST = 24
@@ -38,20 +36,17 @@ WINDOWS = (*range(1, 13), 14, 16, 20, 24, 28, 32, 40, 48, 64)
 MASKED = ", errors masked"
 
 
-def mask_as_peer(segment: Segment, counter: TokenCounter) -> FirstMasked:
-    """Return what SWE-agent's rule masks of a segment."""
-    counts = [count_omitted(request.results) for request in segment.requests]
-    first = [bisect_right(counts, place) for place in range(len(segment.conversation.results))]
-    decisions = [
-        Decision(result, "masked", tuple(_replace(result)))
-        for result in segment.conversation.results
-    ]
-    return FirstMasked(
-        [
-            request if request < len(counts) and decision.replacements else NEVER
-            for request, decision in zip(first, decisions, strict=True)
-        ],
-        mask_pieces(segment.conversation, decisions, counter),
+def mask_as_peer(client: Conversation, _: Pricing) -> Rewrite:
+    """Return what SWE-agent's rule masks of a request."""
+    count = count_omitted(len(client.results))
+    decisions = tuple(
+        Decision(result, "masked", replacements)
+        if place < count and (replacements := tuple(_replace(result)))
+        else Decision(result, "in_window")
+        for place, result in enumerate(client.results)
+    )
+    return Rewrite(
+        body=b"", conversation=client, decisions=decisions, masked=places_masked(decisions)
     )
 
 
@@ -69,82 +64,41 @@ def _replace(result: ToolResult) -> Iterator[Replacement]:
         yield result.replace(place, line)
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
-    """What a rule yields: its bill, that of sending everything, and the calls it affects."""
-
-    paid: float = 0.0
-    whole: float = 0.0
-    rereads: Rereads = field(default_factory=Rereads)
-
-    def __add__(self, other: "Sum") -> "Sum":
-        """Put two lots of sessions together."""
-        return Sum(self.paid + other.paid, self.whole + other.whole, self.rereads + other.rereads)
-
-    @property
-    def bill(self) -> float:
-        """The bill as a part of that of sending everything."""
-        return self.paid / self.whole if self.whole else 1.0
-
-
-def find_rules(policy: MaskPolicy) -> dict[str, MaskPolicy]:
+def find_rules(policy: MaskPolicy, windows: Sequence[int]) -> dict[str, MaskPolicy]:
     """Return our rules by their names: shipped, with the latest kept, and by the window."""
     return {
         "ours, as shipped": policy,
         f"ours, latest kept {LATEST} turns": replace(policy, keep_latest_turns=LATEST),
         **{
             f"window {turns}{note}": replace(policy, window_turns=turns, keep_errors=not note)
-            for turns in WINDOWS
+            for turns in windows
             for note in ("", MASKED)
         },
     }
 
 
-def measure(session: Session) -> list[dict[str, Sum]]:
+def measure(session: Session, windows: Sequence[int] = WINDOWS) -> list[dict[str, Sums]]:
     """Return what each rule yields on a session, for each price; the peer's is `peer`."""
-    counter, policy = TokenCounter(), read_shipped().policy
-    index = index_session(session, ReplaySettings(strategies=Strategies(schema1=policy)), counter)
-    return [_measure(index, price, policy, counter) for price in TRUE_PRICES]
+    counter, references = TokenCounter(), SessionReferences(session)
+    ours = find_rules(read_shipped().policy, windows)
+    rules = {"peer": mask_as_peer, **{name: follow(policy) for name, policy in ours.items()}}
+    return [
+        {
+            name: sum_up(bill_requests(session, rule, price, counter, references))
+            for name, rule in rules.items()
+        }
+        for price in TRUE_PRICES
+    ]
 
 
-def _measure(
-    index: SessionIndex, price: Pricing, policy: MaskPolicy, counter: TokenCounter
-) -> dict[str, Sum]:
-    fast_replay = FastReplay(set_price(index, price), counter)
-    whole = sum(request.cost for request in fast_replay.plain)
-
-    def sum_up(billed: BilledSession) -> Sum:
-        return Sum(sum(request.cost for request in billed.requests), whole, billed.rereads)
-
-    price_settings = PriceSettings(price.ratios)
-    found = {
-        "peer": sum_up(fast_replay.replay_masks(lambda _, segment: mask_as_peer(segment, counter)))
-    }
-    for name, ours in find_rules(policy).items():
-        found[name] = sum_up(
-            fast_replay.replay(
-                ReplaySettings(strategies=Strategies(schema1=ours), price_settings=price_settings)
-            )
-        )
-    return found
-
-
-def set_price(index: SessionIndex, price: Pricing) -> SessionIndex:
-    """Return a session as if all of it had been billed at these ratios."""
-    segments = (
-        replace(each, pricing=replace(price, cache=each.pricing.cache)) for each in index.segments
-    )
-    return replace(index, segments=tuple(segments))
-
-
-def find_window(found: dict[str, Sum], note: str = "") -> str | None:
+def find_window(found: dict[str, Sums], note: str = "") -> str | None:
     """Return the rule with the smallest window that has no more quotes than the peer."""
     most = found["peer"].rereads.quoted
     names = (f"window {turns}{note}" for turns in WINDOWS)
     return next((name for name in names if found[name].rereads.quoted <= most), None)
 
 
-def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
+def render(price: Pricing, found: dict[str, Sums]) -> Iterator[str]:
     """Yield a row for each rule at a price."""
     shown = {"SWE-agent, last 5 in steps of 10": found["peer"]}
     shown |= {name: one for name, one in found.items() if name.startswith("ours")}
@@ -159,12 +113,12 @@ def render(price: Pricing, found: dict[str, Sum]) -> Iterator[str]:
 
 def run(sessions: Sequence[Session]) -> int:
     """Print the table; return 1 if ours, with errors masked, is not cheaper at every price."""
-    sums: list[dict[str, Sum]] = [{} for _ in TRUE_PRICES]
+    sums: list[dict[str, Sums]] = [{} for _ in TRUE_PRICES]
     with open_processes() as executor:
         for measured in executor.map(measure, sessions):
             for total, found in zip(sums, measured, strict=True):
                 for name, one in found.items():
-                    total[name] = total.get(name, Sum()) + one
+                    total[name] = total.get(name, NOTHING).join(one)
     print("| read, write | rule | bill | quotes | re-reads |")
     print("|---|---|--:|--:|--:|")
     for price, total in zip(TRUE_PRICES, sums, strict=True):
@@ -175,7 +129,7 @@ def run(sessions: Sequence[Session]) -> int:
     return 1 if like else 0
 
 
-def find_dearer(sums: Sequence[dict[str, Sum]], note: str = "") -> list[str]:
+def find_dearer(sums: Sequence[dict[str, Sums]], note: str = "") -> list[str]:
     """Return the prices at which ours, with no more quotes, is not cheaper."""
     dearer = []
     for price, found in zip(TRUE_PRICES, sums, strict=True):

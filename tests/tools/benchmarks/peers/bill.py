@@ -7,15 +7,10 @@ depends on the bytes that arrived, and not on who made them.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from addon.replay.replay import RecordedRequest, ReplaySettings
-from addon.replay.session_index import index_session
-from addon.replay.tune.fast_replay import FastReplay
-from masking.prices import PriceSettings
-from masking.rewrite import Strategies
+from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
-from masking.window import MaskPolicy
 from tests.tools.benchmarks.assumed import TRUE_PRICES
-from tests.tools.benchmarks.peers_rule import set_price
+from tests.tools.benchmarks.billing import bill_requests, send_all, sum_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +27,4 @@ class Arrived:
 
 def bill(session: Arrived, counter: TokenCounter) -> list[float]:
     """Return what a session costs at each pair of prices, in tokens at the price of a plain one."""
-    settings = ReplaySettings(
-        strategies=Strategies(schema1=MaskPolicy()), price_settings=PriceSettings((1.0, 1.0))
-    )
-    index = index_session(session, settings, counter)
-    return [
-        sum(request.cost for request in FastReplay(set_price(index, price), counter).plain)
-        for price in TRUE_PRICES
-    ]
+    return [sum_up(bill_requests(session, send_all, price, counter)).whole for price in TRUE_PRICES]

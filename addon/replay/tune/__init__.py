@@ -1,1 +1,0 @@
-"""Which settings would have cost least."""
