@@ -10,7 +10,7 @@ which are few.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Optional
 
@@ -42,13 +42,8 @@ class CachePoints(NamedTuple):
     writes: Sequence[int]
 
 
-def cache_points(
-    pieces: Sequence[Piece], rules: CacheRules, marked: Iterable[int] | None = None
-) -> CachePoints | None:
-    """Return where a prompt of these pieces is read and written; None if anywhere.
-
-    `marked` are the places of the marked pieces, if they differ from what the pieces say.
-    """
+def cache_points(pieces: Sequence[Piece], rules: CacheRules) -> CachePoints | None:
+    """Return where a prompt of these pieces is read and written; None if anywhere."""
     if rules.reads_at == "any prefix":
         return None
     if rules.reads_at == "request ends":
@@ -57,9 +52,7 @@ def cache_points(
         return CachePoints(ends[-(rules.lookback or 0) :], (len(pieces),))
     # Written at the marks, and read there and at whatever is near enough before one: a mark looks
     # back over so many blocks, its own the first of them.
-    if marked is None:
-        marked = (at for at, piece in enumerate(pieces) if piece.is_marked)
-    marks = tuple(at + 1 for at in marked)
+    marks = tuple(at for at, piece in enumerate(pieces, 1) if piece.is_marked)
     blocks = [*accumulate((piece.blocks for piece in pieces), initial=0)]
     reads = {near for mark in marks for near in _look_back(blocks, mark, rules.lookback)}
     return CachePoints(tuple(sorted(reads)), marks)
@@ -114,7 +107,7 @@ class _Run:
 
 
 class SentPrompt:
-    """A prompt as it was last sent; one object for as long as it grows and changes.
+    """A prompt.
 
     `sizes` are the tokens of its prefixes of 0, 1, 2, ... pieces. Prompts with different seeds
     share nothing, as those of another model or another account.
@@ -123,22 +116,19 @@ class SentPrompt:
     def __init__(self, seed: bytes) -> None:
         self.seed = seed
         self.sizes: list[int] = [0]
-        self.last: _Run | None = None
-        """The run that it ended in."""
 
 
 class PrefixCache:
-    """All prompts sent so far, or the `max_prefixes` of their prefixes that were used last.
+    """The `max_prefixes` of the prefixes of all prompts sent so far that were used last.
 
-    Times are in seconds, from any origin, and do not go back. Without a bound (None) the use of a
-    prefix is recorded only where there is a time to live, so give one always or never.
+    Times are in seconds, from any origin, and do not go back.
     """
 
-    def __init__(self, max_prefixes: int | None = 50_000) -> None:
+    def __init__(self, max_prefixes: int = 50_000) -> None:
         self._max_prefixes = max_prefixes
         self._root = _Run(None, b"", 0, [])
         self._runs: OrderedDict[_Run, None] = OrderedDict()
-        """Where there is a bound: by their last use, and a run behind those that continue it."""
+        """By their last use, and a run behind those that continue it."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -152,22 +142,16 @@ class PrefixCache:
         now: float = 0.0,
         ttl: float | None = None,
         *,
-        unchanged: int = 0,
         points: CachePoints | None = None,
     ) -> int:
         """Send a prompt with these pieces; return the tokens of its longest cached prefix.
 
         Any prefix that was sent before is cached; with `points`, those that were written. A prefix
-        that was not used for longer than `ttl` is forgotten. The first `unchanged` pieces are those
-        that the same prompt was last sent with: without a bound they take no time.
+        that was not used for longer than `ttl` is forgotten.
         """
-        sizes, new = prompt.sizes, pieces[unchanged:]
-        sizes[unchanged:] = accumulate([each.tokens for each in new], initial=sizes[unchanged])
-        if self._max_prefixes is not None:
-            new, unchanged = pieces, 0  # some may have been dropped since
-        digests = [each.digest for each in new]
-        start = _run_with(prompt.last or self._root, unchanged)
-        last, matched = self._follow(prompt.seed, start, unchanged, digests)
+        sizes = prompt.sizes = [*accumulate([each.tokens for each in pieces], initial=0)]
+        digests = [each.digest for each in pieces]
+        last, matched = self._follow(prompt.seed, digests)
         if points is None:
             # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
             run = last
@@ -176,32 +160,28 @@ class PrefixCache:
             read = run.end
         else:
             read = _find_point(last, points.reads, matched, now, ttl)
-        prompt.last = last = self._extend(prompt.seed, last, digests[matched - unchanged :])
+        last = self._extend(prompt.seed, last, digests[matched:])
         if points is not None:
             run = last
             for at in reversed(points.writes):
                 run = _run_with(run, at)
                 run.written.add(at)
-        if ttl is not None or self._max_prefixes is not None:
-            self._use(last, now)
+        self._use(last, now)
         return sizes[read]
 
-    def _follow(
-        self, seed: bytes, run: _Run, begin: int, digests: Sequence[bytes]
-    ) -> tuple[_Run, int]:
-        """Follow the tree in a run, from so many pieces on; return the run that the match ends in.
+    def _follow(self, seed: bytes, digests: Sequence[bytes]) -> tuple[_Run, int]:
+        """Follow the tree; return the run that the match ends in, and how many pieces match.
 
-        And how many pieces match. `digests` are those of the pieces from there on. A run that they
-        leave before its end is split in two.
+        A run that the digests of the pieces leave before its end is split in two.
         """
-        at, end = begin, begin + len(digests)
+        run, at, end = self._root, 0, len(digests)
         while at < end:
             ahead = run.digests[at - run.start :]
             if ahead:
-                at += count_common(ahead, digests[at - begin : at - begin + len(ahead)])
+                at += count_common(ahead, digests[at : at + len(ahead)])
                 if at < run.end:
                     break
-            elif longer := run.longer.get(_key_in(seed, run, digests[at - begin])):
+            elif longer := run.longer.get(_key_in(seed, run, digests[at])):
                 run = longer
             else:
                 break
@@ -235,11 +215,10 @@ class PrefixCache:
         run = last
         while run is not self._root:
             run.used = now
-            if self._max_prefixes is not None:
-                self._runs[run] = None
-                self._runs.move_to_end(run)  # the shorter ones last, so that they stay longer
+            self._runs[run] = None
+            self._runs.move_to_end(run)  # the shorter ones last, so that they stay longer
             run = run.parent
-        while self._max_prefixes is not None and self._count > self._max_prefixes:
+        while self._count > self._max_prefixes:
             self._forget(self._count - self._max_prefixes)
 
     def _forget(self, most: int) -> None:

@@ -217,33 +217,6 @@ def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piec
     return (first, *_count_elements(conversation, counter).pieces)
 
 
-def mask_pieces(
-    conversation: Conversation, decisions: Sequence[Decision], counter: TokenCounter
-) -> list[Piece]:
-    """Return the pieces of a request, masked as all of its tool results were decided on."""
-    first = _make_head_piece(conversation, _count_head(conversation, counter))
-    counted = _count_elements(conversation, counter)
-    masked = _mask_elements(conversation, counted, decisions, counter)
-    return [first, *_replace(counted.pieces, masked.pieces)]
-
-
-def marked_pieces(conversation: Conversation) -> Iterator[int]:
-    """Yield the places of the pieces of a request that end with a cache mark.
-
-    If the list has a mark that stands on none of its elements, the last one is marked.
-    """
-    marks = conversation.marks
-    if marks.in_head:
-        yield 0
-    if marks.in_list:
-        found = [
-            at
-            for at, known in enumerate(conversation.parsed, 1)
-            if (known.counted.is_marked if known.counted else is_marked(known.item))
-        ]
-        yield from found or [len(conversation.items)]
-
-
 def _replace(pieces: Sequence[Piece], masked: Mapping[int, Piece]) -> list[Piece]:
     replaced = [*pieces]
     for at, piece in masked.items():
