@@ -51,20 +51,22 @@ from addon.commands.work import SessionWork, open_work
 from addon.config import advise, locate_config
 from addon.config_commands import Advice, render_toml
 from addon.counts import pluralize
-from addon.records.tally import BillSum
-from addon.records.words import Currency, render_range, render_saved_percent
+from addon.records.words import (
+    INPUT_TOKENS,
+    Currency,
+    find_currency,
+    render_range,
+    render_saved_percent,
+)
 from addon.replay.logs.session import Account
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplaySettings, Session
 from addon.replay.totals import (
     UNITS,
     Totals,
-    count_asked_again,
-    list_borrowed,
-    list_standard,
     summarize,
 )
-from masking.accounting import Margin
+from masking.accounting import Money
 from masking.config import read_override
 from masking.window import MaskPolicy
 
@@ -212,22 +214,13 @@ def _shortens(result: ReplayResult) -> bool:
 def _measure(choice: Choice, result: ReplayResult) -> Outcome:
     """Return what a replay says of its bill and of the calls that asked again."""
     totals = _find_totals(result)
-    summary, money = summarize(totals), result.answer.total
-    if not result.found:
-        before, after, error = summary.cost_before, summary.cost_after, summary.saved_error
-    elif money.is_priced:
-        before, after, error = money.before, money.before - money.saved, money.margin.width
-    else:
-        before, error = money.unpriced, money.unpriced_margin.width
-        after = before - money.unpriced_saved
-    requests = money.requests if result.found else summary.requests
+    summary = summarize(totals)
     return Outcome(
         changes=choice.changes,
-        bill=BillSum(requests, before, after, Margin(error)),
+        money=result.answer.bill.shown if result.found else result.totals.bill.of_all,
         calls=summary.calls,
         rereads=summary.rereads,
         quotes=summary.quotes,
-        asked_again=count_asked_again(totals),
         worst=totals.worst.part if totals.worst else 1.0,
         window_turns=choice.settings.policy.window_turns,
     )
@@ -240,19 +233,15 @@ def _find_totals(result: ReplayResult) -> Totals:
 
 def _send_all(outcome: Outcome, changes: Changes) -> Outcome:
     """Return what sending everything yields, which each replay says besides."""
-    before = outcome.bill.before
-    bill = BillSum(outcome.bill.requests, before, before)
-    return Outcome(changes=changes, bill=bill, calls=outcome.calls)
+    money = outcome.money
+    unmasked = Money(money.requests, money.before, money.before)
+    return Outcome(changes=changes, money=unmasked, calls=outcome.calls)
 
 
 def _find_currency(result: ReplayResult) -> Currency:
-    money = result.answer.total
-    is_dollars = money.is_priced if result.found else result.totals.after.dollars is not None
-    return Currency(
-        is_dollars=is_dollars,
-        borrowed_from=tuple(list_borrowed(result.totals)),
-        standard_for=tuple(list_standard(result.totals)),
-    )
+    bill = result.answer.bill if result.found else result.totals.bill
+    is_dollars = bill.is_in_dollars if result.found else bill.is_all_in_dollars
+    return find_currency(bill) if is_dollars else INPUT_TOKENS
 
 
 # The table
@@ -276,7 +265,7 @@ def _render_table(
     unit = UNITS["usd" if currency.is_dollars else "input_tokens"]
     if currency.is_dollars and currency.basis:
         unit = f"{unit}, {currency.basis}"
-    requests = pluralize(off.bill.requests, "request")
+    requests = pluralize(off.money.requests, "request")
     table = Table(
         title=f"{pluralize(len(outcomes), 'setting')} on {requests}; costs in {unit}",
         title_justify="left",
@@ -286,7 +275,7 @@ def _render_table(
     table.add_column("", no_wrap=True)
     for name in (*_SETTINGS, "cost", "saved", "if asked\nagain", "re-\nreads", "quotes"):
         table.add_column(name, justify="right", no_wrap=True)
-    for each in sorted(outcomes, key=lambda one: one.bill.after):
+    for each in sorted(outcomes, key=lambda one: one.money.after):
         is_present, is_best = each is outcomes[0], each is best
         names = [
             "keep" if is_best and is_present else "use" if is_best else "",
@@ -304,12 +293,12 @@ def _render_table(
 
 
 def _render_outcome(outcome: Outcome, currency: Currency) -> tuple[str, ...]:
-    bill, calls = outcome.bill, outcome.calls
-    left = f"{outcome.left:.0%}" if render_range(bill, outcome.asked_again) else ""
+    money, calls = outcome.money, outcome.calls
+    left = f"{outcome.left:.0%}" if render_range(money) else ""
     signs = (f"{count / calls:.1%}" if calls else "" for count in (outcome.rereads, outcome.quotes))
     return (
-        currency.render_bare(bill.after),
-        render_saved_percent(bill.before, bill.saved, bill.error) if bill.saved else "",
+        currency.render_bare(money.after),
+        render_saved_percent(money.before, money.saved, money.error) if money.saved else "",
         left,
         *signs,
     )
@@ -369,8 +358,8 @@ def _explain(outcomes: Sequence[Outcome], best: Outcome, policy: MaskPolicy) -> 
 
 def _tell(name: str, outcome: Outcome) -> str:
     """Return what settings save, and what is left of it if calls that asked again cost one more."""
-    bill = outcome.bill
-    if not bill.saved:
+    money = outcome.money
+    if not money.saved:
         return f"{name}: saved nothing."
-    saved = render_saved_percent(bill.before, bill.saved, bill.error)
-    return f"{name}: saved {saved}{render_range(bill, outcome.asked_again)}."
+    saved = render_saved_percent(money.before, money.saved, money.error)
+    return f"{name}: saved {saved}{render_range(money)}."

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from addon.records.tally import BillSum
 from addon.records.words import find_left
 from addon.replay.replay import ReplaySettings
+from masking.accounting import Money
 from masking.window import MaskPolicy
 
 # What is tried
@@ -88,19 +88,17 @@ not know a cache's minimum and blocks."""
 class Outcome:
     """What settings yield on all sessions together.
 
-    calls: all of them; `rereads` and `quotes` are as in `Summary`, and `asked_again` are those that
-        did any of it.
+    calls: all of them; `rereads` and `quotes` are as in `Summary`.
     worst: the highest bill of any conversation at any of its requests, relative to that of sending
         everything.
     window_turns: the setting; 0 if nothing is masked.
     """
 
     changes: Changes
-    bill: BillSum
+    money: Money
     calls: int = 0
     rereads: int = 0
     quotes: int = 0
-    asked_again: int = 0
     worst: float = 1.0
     window_turns: int = 0
 
@@ -110,10 +108,10 @@ class Outcome:
 
         What may as well be nothing is taken for nothing.
         """
-        bill = self.bill
-        if bill.saved > 0 and not bill.is_certain:
-            bill = replace(bill, after=bill.before)
-        return find_left(bill, self.asked_again) if bill.before else 0.0
+        money = self.money
+        if money.saved > 0 and not money.is_certain:
+            money = replace(money, after=money.before)
+        return find_left(money) if money.before else 0.0
 
     @property
     def switches_arrival(self) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from addon.commands.tuning import ARRIVAL, Changes, Outcome, list_choices, recommend, switch_off
-from addon.records.tally import BillSum
 from addon.replay.replay import ReplaySettings
+from masking.accounting import Money
 from masking.arrival import ArrivalPolicy
 from masking.rewrite import Strategies
 from masking.window import MaskPolicy
@@ -76,9 +76,8 @@ def tried(
 ) -> Outcome:
     return Outcome(
         changes={f"schema1.{name}": value for name, value in changes.items()},
-        bill=BillSum(100, 1_000.0, after),
+        money=Money(100, 1_000.0, after, asked_again=asked_again),
         calls=200,
-        asked_again=asked_again,
         worst=worst,
         window_turns=window,
     )
@@ -138,7 +137,7 @@ def test_what_is_recommended(outcomes: Sequence[Outcome], best: Outcome) -> None
 
 
 def test_what_is_free_is_no_trouble() -> None:
-    free = Outcome(changes={}, bill=BillSum(3))
+    free = Outcome(changes={}, money=Money(3))
     assert free == recommend([free, replace(free, changes={"schema1.enabled": False})], 0.1)
 
 

@@ -99,26 +99,28 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                     metrics = answer.read().decode()
     assert max(each["masked"] or 0 for each in read_records(first)) > 0, said
     logs = AGENTS[name]
-    return Session(workspace.raw, logs and workspace.home / logs, first, metrics)
+    return Session(workspace.raw, None if logs is None else workspace.home / logs, first, metrics)
 
 
-def run(session: Session, *arguments: str) -> dict[str, Any]:
-    """Return what a command says as JSON."""
+def run(session: Session, *arguments: str) -> str:
+    """Return what a command prints, under the session's configuration."""
     config = str(session.home / "config.toml")
-    command = (
-        *(sys.executable, "-m", "addon.commands.main", *arguments),
-        *("--json", "--config", config),
-    )
+    command = (sys.executable, "-m", "addon.commands.main", *arguments, "--config", config)
     done = subprocess.run(
-        command, env=environment(session.home), capture_output=True, timeout=SECONDS
+        command, env=environment(session.home), capture_output=True, timeout=SECONDS, text=True
     )
-    assert 0 == done.returncode, done.stderr.decode()
-    told: dict[str, Any] = json.loads(done.stdout)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
+
+
+def read(session: Session, *arguments: str) -> dict[str, Any]:
+    """Return what a command says as JSON."""
+    told: dict[str, Any] = json.loads(run(session, *arguments, "--json"))
     return told
 
 
 def test_every_place_tells_the_same_bill(session: Session) -> None:
-    money = run(session, "status", "--since", "1h")["total"]["cost_in_dollars"]
+    money = read(session, "status", "--since", "1h")["total"]["cost_in_dollars"]
     assert money["saved"] > money["saved_error"] > 0
 
     # The end of the run, in the log.
@@ -140,15 +142,20 @@ def test_every_place_tells_the_same_bill(session: Session) -> None:
         assert counted == pytest.approx(money[name], abs=CENT)
 
     # A replay of the recording.
-    recorded = run(session, "replay", str(session.recording))["total"]["recorded"]
+    recorded = read(session, "replay", str(session.recording))["total"]["recorded"]
     _, before, after, error = recorded
     assert after == pytest.approx(money["after"], abs=CENT)
     assert abs(before - money["before"]) <= error + CENT
+
+    # The present settings among those that are tried.
+    table = run(session, "tune", str(session.recording)).splitlines()
+    (row,) = [line for line in table if re.match(r" *(present|keep)\b.*\$", line)]
+    assert render_dollars(money["after"]) in row
 
 
 def test_a_log_of_a_masked_session_stands_apart(session: Session) -> None:
     if session.logs is None:
         pytest.skip("it keeps no log")
-    logged = run(session, "replay", str(session.logs))["logs"]
+    logged = read(session, "replay", str(session.logs))["logs"]
     assert 0 == logged["sessions"]
     assert {"shortened"} == logged["cost_only"].keys()
