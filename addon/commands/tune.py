@@ -67,7 +67,7 @@ from addon.replay.totals import (
     summarize,
 )
 from masking.accounting import Money
-from masking.config import read_override
+from masking.config import CLIENT_WINDOWS, read_override
 from masking.window import MaskPolicy
 
 
@@ -152,7 +152,9 @@ def run_tune(
         outcomes.append(off)
     else:
         outcomes[0] = off
-    best = recommend(outcomes, policy.max_loss)
+    agents = {agent for agent, _ in present.answer.by_model}
+    own_windows = [turns for client, turns in CLIENT_WINDOWS.items() if client in agents]
+    best = recommend(outcomes, policy.max_loss, max(own_windows, default=0))
     if assumed := render_assumed(present.totals):
         print_text(console, assumed)
     currency = _find_currency(present)

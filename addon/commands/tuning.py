@@ -35,6 +35,7 @@ _KEEP_RULES: Sequence[Mapping[str, object]] = (
 last of each tool costs as much as keeping the latest of each target, and loses more."""
 
 ARRIVAL = "arrival.enabled"
+WINDOW = "schema1.window_turns"
 
 Changes = Mapping[str, object]
 """Settings by their names in a configuration, where they are not the present ones."""
@@ -131,15 +132,18 @@ class Outcome:
         return not 0 < self.window_turns < LEAST_WINDOW
 
 
-def recommend(outcomes: Iterable[Outcome], promise: float) -> Outcome:
+def recommend(outcomes: Iterable[Outcome], promise: float, least_window: int = 0) -> Outcome:
     """Return what to use; settings that send everything, which keep any promise, are among them.
 
     promise: the `max_loss` that no conversation may exceed.
+    least_window: what is set by name overrides the window that an agent has of its own, so no
+        shorter one than that is recommended.
     """
     open_to_choice = [
         each
         for each in outcomes
         if not each.switches_arrival and each.keeps(promise) and each.is_window_long_enough
+        if WINDOW not in each.changes or each.window_turns >= least_window
     ]
     enough = max(each.left for each in open_to_choice) - _AS_GOOD
     return min(

@@ -20,6 +20,7 @@ from masking.config.rules import (
     may_hold_credential,
 )
 from masking.config.settings import (
+    CLIENT_WINDOWS,
     HostSettings,
     MemorySettings,
     MetricsSettings,
@@ -34,6 +35,7 @@ from masking.config.settings import (
 )
 
 __all__ = [
+    "CLIENT_WINDOWS",
     "REDACTION_VARIABLE",
     "ROOT",
     "ConfigValue",

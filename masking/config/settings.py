@@ -806,7 +806,7 @@ class Tables:
             raise ConfigError("{recall} needs recall.enabled = true", "arrival.marker_template")
 
 
-_CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
+CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
 """Tool turns, for clients that a window of the usual size harms, by their name in the records.
 
 In paired runs, OpenHands solved fewer tasks with smaller windows (docs/measured/harm.md).
@@ -881,7 +881,7 @@ class Settings(Tables):
         """
         found: list[tuple[Rule, Settings]] = []
         for rule, own in (*self.by_rule, (Rule(), self)):
-            for client, turns in _CLIENT_WINDOWS.items():
+            for client, turns in CLIENT_WINDOWS.items():
                 if not own.sets_window and (narrow := rule.narrow(client)):
                     schema1 = replace(own.schema1, window_turns=turns)
                     found.append((narrow, replace(own, schema1=schema1)))

@@ -2,7 +2,7 @@
 
 from addon.agents import AGENTS
 from addon.replay.logs import LOGS
-from masking.config.settings import _CLIENT_WINDOWS
+from masking.config import CLIENT_WINDOWS
 from tests.support.client_table import read_clients
 
 
@@ -17,4 +17,4 @@ def test_agents_are_those_of_the_pages() -> None:
 
 
 def test_a_client_with_a_window_of_its_own_is_an_agent() -> None:
-    assert {*_CLIENT_WINDOWS} <= {agent.client for agent in AGENTS}
+    assert {*CLIENT_WINDOWS} <= {agent.client for agent in AGENTS}

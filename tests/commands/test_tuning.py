@@ -136,6 +136,13 @@ def test_what_is_recommended(outcomes: Sequence[Outcome], best: Outcome) -> None
     assert best == recommend([*outcomes, OFF], 0.1)
 
 
+def test_no_window_is_recommended_that_is_shorter_than_that_of_an_agent() -> None:
+    outcomes = [tried(900), tried(500, window=8, window_turns=8), tried(800, min_chars=2_000), OFF]
+    assert tried(800, min_chars=2_000) == recommend(outcomes, 0.1, least_window=36)
+    longer = tried(700, window=36, window_turns=36)
+    assert longer == recommend([*outcomes, longer], 0.1, least_window=36)
+
+
 def test_what_is_free_is_no_trouble() -> None:
     free = Outcome(changes={}, money=Money(3))
     assert free == recommend([free, replace(free, changes={"schema1.enabled": False})], 0.1)
