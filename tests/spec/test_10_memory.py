@@ -14,7 +14,7 @@ from masking import MaskPolicy
 from masking.conversation import read_conversation
 from masking.memory import digest_opening
 from masking.wire import CHAT as CHAT_WIRE
-from tests.spec.talk import CACHED, OUTPUT, SHORT, Proxy, mask, reasons, requests
+from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, Proxy, mask, reasons, requests
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -202,3 +202,20 @@ def test_conversations_with_one_opening_are_told_apart_by_all_answers_so_far(
     assert 4 == len(proxy.send(tell(*["read"] * 5), wide).masked)
     assert 0 == len(proxy.send(tell("shell", *["read"] * 4), wide).masked)
     assert 2 == len(proxy.send(tell(*["read"] * 3, "shell", "shell"), wide).masked)
+
+
+def test_a_text_that_has_become_a_list_is_left_alone_where_lists_are() -> None:
+    proxy, told = Proxy(), CHAT.tell(User("Fix the build."), *turns(5))
+    policy = replace(SHORT, mask_images=True, mask_text_parts=False)
+    sent = proxy.send(told, policy)
+    assert "masked" == sent.decisions[0].reason
+    text = sent.decisions[0].result.texts[0]
+    items = [
+        {**item, "content": [{"type": "text", "text": text}]}
+        if item.get("content") == text
+        else item
+        for item in told.items
+        if isinstance(item, dict)
+    ]
+    again = proxy.send(told._replace(items=items), policy)
+    assert "not_string" == again.decisions[0].reason

@@ -133,9 +133,7 @@ VARIATIONS = (
     # Contents
     Variation("a string is masked", 'given.kind == "text" or (', 'given.kind == "nothing" or ('),
     Variation("a list only if mask_text_parts", "and self.policy.mask_text_parts)", ")"),
-    Variation(
-        "already a placeholder", "if not self.words.wrote(given, each[1], each[2])", "if True"
-    ),
+    Variation("already a placeholder", "if not words.wrote(given, each[1], each[2])", "if True"),
     Variation("min_chars", "if chars < policy.min_chars:", "if chars <= policy.min_chars:"),
     Variation(
         "min_chars of all texts together",
@@ -151,8 +149,8 @@ VARIATIONS = (
     Variation("shorter in tokens", " and next(tokens) < next(tokens)", ""),
     Variation(
         "each part has its own length",
-        "self.words.write(given, text)",
-        "self.words.write(given, given.said)",
+        "words.write(given, text)",
+        "words.write(given, given.said)",
     ),
     Variation("keep_errors", "if self.policy.keep_errors and", "if"),
     Variation("a result that says that it failed", "given.fails or (", "("),
