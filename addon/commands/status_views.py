@@ -168,7 +168,7 @@ def _describe_input(tally: Tally) -> Rows:
 
 
 def _describe_answers(tally: Tally) -> Rows:
-    yield from (line.removeprefix("output ") for line in list_answers(tally))
+    yield from (line.removeprefix("output ") for line in list_answers(tally.bill))
 
 
 def _describe_cache(tally: Tally) -> Rows:

@@ -55,6 +55,7 @@ from addon.records.words import (
     INPUT_TOKENS,
     Currency,
     find_currency,
+    render_left,
     render_range,
     render_saved_percent,
 )
@@ -296,12 +297,11 @@ def _render_table(
 
 def _render_outcome(outcome: Outcome, currency: Currency) -> tuple[str, ...]:
     money, calls = outcome.money, outcome.calls
-    left = f"{outcome.left:.0%}" if render_range(money) else ""
     signs = (f"{count / calls:.1%}" if calls else "" for count in (outcome.rereads, outcome.quotes))
     return (
         currency.render_bare(money.after),
         render_saved_percent(money.before, money.saved, money.error) if money.saved else "",
-        left,
+        render_left(money),
         *signs,
     )
 

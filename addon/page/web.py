@@ -29,7 +29,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from addon.network import LOOPBACK_NAMES, bracket, is_loopback, read_ip
 from addon.page.board import Board, Described
 from addon.page.describe import describe_conversation, describe_view
-from addon.page.history import History
+from addon.page.history import History, read_wanted
 from addon.page.prometheus import Counters, expose
 from masking.accounting import PARTS, label_reasons
 
@@ -207,8 +207,11 @@ class _Sessions(_Handler):
     """All sessions. To read thousands takes a moment, in which live events go on."""
 
     async def answer(self, *_: str) -> None:
-        known = self.get_query_argument("known", "") or ""
-        await self.answer_with(lambda history: history.describe(known))
+        def ask(name: str) -> str:
+            return self.get_query_argument(name, "") or ""
+
+        known, wanted = ask("known"), read_wanted(ask)
+        await self.answer_with(lambda history: history.describe(known, wanted))
 
     async def answer_with(self, describe: Callable[[History], Described]) -> None:
         history = self.served.history

@@ -164,10 +164,17 @@ def render_range(money: Money) -> str:
     `; 4% if each of the 12 calls that asked again cost one more request`, each as much as the
     average one without masking. Empty if no call did, or nothing was saved for certain.
     """
-    if not money.asked_again or not money.before or money.saved < 0 or not money.is_certain:
+    if not (left := render_left(money)):
         return ""
     calls = f"each of the {money.asked_again:,} calls" if money.asked_again > 1 else "the one call"
-    return f"; {find_left(money):.0%} if {calls} that asked again cost one more request"
+    return f"; {left} if {calls} that asked again cost one more request"
+
+
+def render_left(money: Money) -> str:
+    """Return only the part that is left then, such as `4%`; empty where that is."""
+    if not money.asked_again or not money.before or money.saved < 0 or not money.is_certain:
+        return ""
+    return f"{round(100 * find_left(money))}%"
 
 
 def find_left(money: Money) -> float:
@@ -378,7 +385,7 @@ def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
         yield f"{some}only observed: {render_observed(tally.dry_run)}"
     if tally.held_out is not None:
         yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
-    yield from list_answers(tally)
+    yield from list_answers(tally.bill)
 
 
 def _list_counts(tally: Tally) -> Iterator[str]:
@@ -439,9 +446,8 @@ def _render_part(name: str, saved: float, error: float, currency: Currency) -> s
     return f"{name} {amount}{'' if saved > 0 else ' lost'}"
 
 
-def list_answers(tally: Tally) -> Iterator[str]:
+def list_answers(bill: Bill) -> Iterator[str]:
     """Yield what the output cost, masked or not: `output cost $0.19 either way`."""
-    bill = tally.bill
     if bill.answers and bill.answer_dollars:
         is_all = bill.answers == bill.dollars.requests
         some = "" if is_all else f" of {count_requests(bill.answers)}"
@@ -814,4 +820,4 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield f"{tally.dry_run.count:,} only observed: {render_observed(tally.dry_run)}"
     if tally.held_out:
         yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
-    yield from list_answers(tally)
+    yield from list_answers(tally.bill)

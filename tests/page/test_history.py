@@ -36,7 +36,7 @@ def rows(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def session(key: str, **fields: Any) -> Session:  # noqa: ANN401 - those of a session
-    return Session(session=key, writer="w.1", began=LAST, last=LAST, **fields)
+    return Session(session=key, writer="w.1", began=LAST, **{"last": LAST, **fields})
 
 
 ONE = Margin(1.0)
@@ -51,7 +51,7 @@ def priced(tokens: Money, dollars: Money, borrowed: Mapping[str, int] | None = N
     return Bill(tokens=tokens, dollars=dollars, unpriced=rest, borrowed=borrowed or {})
 
 
-FIELDS = ("unit", "before", "after", "steady", "unpriced")
+ASKED = Money(20, 1.5, 1.2, asked_again=2)
 
 
 def test_sessions_are_listed_with_their_bills(state: Path) -> None:
@@ -60,26 +60,144 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
         [
             session("priced", bill=priced(Money(2, 9, 5, ONE), Money(2, 0.9, 0.5, Margin(0.1)))),
             session("half", bill=priced(Money(2, 9, 5, ONE), Money(1, 0.9, 0.5, Margin(0.1)))),
-            session("unpriced", bill=unpriced(Money(2, 9, 5, ONE))),
+            session("unpriced", bill=unpriced(Money(2, 9_000, 5_000, ONE))),
             session("about", bill=priced(Money(1, 9, 5), Money(1, 1, 1), borrowed={"OpenAI": 1})),
+            session("asked", bill=priced(ASKED, ASKED)),
+            session("lost", bill=priced(Money(1, 4, 5), Money(1, 0.4, 0.5)), loss="because"),
+            session("observed", bill=priced(Money(1, 4, 3), Money(1, 0.4, 0.3)), is_observed=True),
             session("cached", prompt=10, cached=9, waits=(1.0, 4.0, 2.0)),
         ],
     )
     with serve_history() as url:
         found = {each["key"]: each for each in rows(get(f"{url}sessions"))}
-    bills = {
-        key: (*(each[name] for name in FIELDS), *each["sellers"]) for key, each in found.items()
-    }
     assert {
-        "priced": ("usd", 0.9, 0.5, 0.1, 0),
-        "half": ("usd", 0.9, 0.5, 0.1, 1),
-        "unpriced": ("input_tokens", 9, 5, 1, 0),
-        "about": ("usd", 1, 1, 0, 0, "OpenAI"),
-        "cached": ("input_tokens", 0, 0, 0, 0),
-    } == bills
+        "priced": ["$0.90", ["$0.50"], ["$0.40 (44%)"]],
+        "half": ["$0.90", ["$0.50", "and 1 request without a price"], ["$0.40 (44%)"]],
+        "unpriced": ["9,000", ["5,000", "input tokens' worth"], ["4,000 (44%)"]],
+        "about": ["$1.00", ["about $1.00"], ["0"]],
+        "asked": ["$1.50", ["$1.20"], ["$0.30 (20%)", "10% if asked again"]],
+        "lost": ["$0.40", ["$0.50"], ["-$0.10 (-25%)"]],
+        "observed": ["$0.40", ["$0.30"], ["$0.10 (25%)", "would be"]],
+        "cached": ["", [], []],
+    } == {key: [each[name] for name in ("before", "after", "saved")] for key, each in found.items()}
+    assert ["lost"] == [key for key, each in found.items() if each["is_loss"]]
+    assert "it ended before its last move of the boundary had paid off" == found["lost"]["why"]
     assert (0.9, 2.0, "ended") == tuple(
         found["cached"][name] for name in ("cached", "wait", "state")
     )
+    worth = {key: each["worth"][2] for key, each in found.items()}
+    assert worth["observed"] > worth["unpriced"] > 0, "dollars are worth more than tokens"
+
+
+def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> None:
+    write_sessions(
+        state,
+        [
+            session("a", requests=20, bill=priced(ASKED, ASKED)),
+            session("b", requests=2, bill=unpriced(Money(2, 9_000, 5_000))),
+            session(
+                "c", requests=1, is_observed=True, bill=priced(Money(1, 4, 3), Money(1, 0.4, 0.3))
+            ),
+        ],
+    )
+    with serve_history() as url:
+        told = get(f"{url}sessions")
+        alone = get(f"{url}sessions?search=b")
+    again = "10% if each of the 2 calls that asked again cost one more request"
+    assert told["sum"] == {
+        "title": "$0.30 (20%) saved; 10% if asked again",
+        "line": "2 sessions, 22 requests; input of 20 requests cost $1.20, without masking $1.50: "
+        f"saved $0.30 (20%); {again}; input of 2 requests worth 5,000 input tokens (no price is "
+        "known), without masking 9,000: saved 4,000 (44%).",
+        "apart": "Only observed, and not in this: 1 session, 1 request; input cost $0.40, with "
+        "masking $0.30: would have saved $0.10 (25%).",
+    }
+    assert "4,000 input tokens (44%) saved" == alone["sum"]["title"]
+    assert (3, 1) == (alone["all"], len(alone["sessions"]))
+
+
+@pytest.mark.parametrize(
+    ("sessions", "title"),
+    [
+        pytest.param([], "Nothing masked", id="none"),
+        pytest.param([session("a")], "Nothing masked", id="none with a bill"),
+        pytest.param(
+            [session("a", bill=priced(ASKED, Money(1, 1, 0.9, ONE)))],
+            "About nothing saved",
+            id="within the margin",
+        ),
+        pytest.param(
+            [session("a", bill=priced(ASKED, Money(1, 1, 1.1)))], "$0.10 (10%) lost", id="a loss"
+        ),
+        pytest.param(
+            [session("a", bill=priced(ASKED, Money(1, 1, 0.9), borrowed={"OpenAI": 1}))],
+            "About $0.10 (10%) saved",
+            id="at the price of another",
+        ),
+    ],
+)
+def test_the_headline_says_what_was_saved(state: Path, sessions: list[Session], title: str) -> None:
+    write_sessions(state, sessions)
+    with serve_history() as url:
+        assert title == get(f"{url}sessions")["sum"]["title"]
+
+
+def test_days_have_what_their_sessions_cost_by_the_clock_of_the_reader(state: Path) -> None:
+    late, later = "2026-01-02T23:30:00.000+00:00", "2026-01-04T12:00:00.000+00:00"
+    money = priced(Money(1, 4, 3), Money(1, 0.4, 0.3))
+    write_sessions(
+        state,
+        [
+            session("a", bill=money, last=late),
+            session("b", bill=money, last=later),
+            session("c", bill=unpriced(Money(1, 4, 3)), last="2025-01-01T00:00:00+00:00"),
+            session("d", bill=money, last="?"),
+        ],
+    )
+    with serve_history() as url:
+        first, second, third, *_ = get(f"{url}sessions")["days"]
+        east, *_ = get(f"{url}sessions?zone=-60")["days"]
+    assert ("2026-01-02", 0.4, 0.3) == (first["day"], first["before"], first["after"])
+    assert (
+        "Fri, Jan 2, 2026: 1 session, input cost $0.30, without masking $0.40: saved $0.10 (25%)"
+    ) == first["text"]
+    assert {
+        "day": "2026-01-03",
+        "before": 0,
+        "after": 0,
+        "text": "Sat, Jan 3, 2026: 0 sessions",
+    } == (second)
+    assert ("2026-01-04", "2026-01-03") == (third["day"], east["day"])
+
+
+@pytest.mark.parametrize(
+    ("question", "keys"),
+    [
+        pytest.param("", "abc", id="all"),
+        pytest.param("search=API", "ac", id="a word, in any case"),
+        pytest.param("search=api+codex", "c", id="two words"),
+        pytest.param("agent=codex", "c", id="an agent"),
+        pytest.param("model=m", "ab", id="a model"),
+        pytest.param("model=m&search=web", "b", id="both"),
+        pytest.param("days=7", "", id="the last days"),
+        pytest.param("days=99999999999", "abc", id="too many days"),
+        pytest.param("days=a&zone=b", "abc", id="nonsense"),
+        pytest.param("zone=99999999999", "abc", id="no zone"),
+    ],
+)
+def test_sessions_are_chosen(state: Path, question: str, keys: str) -> None:
+    write_sessions(
+        state,
+        [
+            session("a", folder="api", models=("m",), agent="pi"),
+            session("b", folder="web", models=("m", "n"), agent="pi"),
+            session("c", tag="api", agent="codex"),
+        ],
+    )
+    with serve_history() as url:
+        told = get(f"{url}sessions?{question}")
+    assert sorted(keys) == sorted(each["key"] for each in rows(told))
+    assert (3, ["codex", "pi"], ["m", "n"]) == (told["all"], told["agents"], told["models"])
 
 
 def test_a_session_shows_its_requests_as_long_as_their_records_exist(state: Path) -> None:
@@ -98,7 +216,9 @@ def test_a_session_shows_its_requests_as_long_as_their_records_exist(state: Path
         }
         told = get(f"{url}sessions/a")
         assert [3, 1] == [each["requests"] for each in told["conversations"]]
-        assert [] == get(f"{url}sessions/unknown")["conversations"]
+        assert "a" == dict(zip(told["columns"], told["row"], strict=True))["key"]
+        unknown = get(f"{url}sessions/unknown")
+        assert ([], None, []) == tuple(unknown[name] for name in ("conversations", "row", "facts"))
 
 
 def test_the_proxies_that_run_are_told(state: Path) -> None:
@@ -161,20 +281,39 @@ def test_who_has_the_sessions_is_told_only_what_has_changed(state: Path) -> None
         assert {"a", "b"} == {each["key"] for each in rows(again)}
 
 
-def test_what_was_saved_at_arrival_is_in_the_unit_of_the_bill(state: Path) -> None:
-    fields = {"shortened": 2, "arrival_quotes": 1}
-    tokens, dollars = Money(2, 9, 5, at_arrival=3.0), Money(2, 0.9, 0.1, at_arrival=0.5)
+def test_the_facts_of_a_session_are_told(state: Path) -> None:
+    tokens = Money(3, 9_000, 5_000, at_arrival=3_000)
+    dollars = Money(2, 0.9, 0.1, asked_again=1, at_arrival=0.5)
+    bill = Bill(
+        tokens=tokens, dollars=dollars, unpriced=Money(1, 4, 4), answers=2, answer_dollars=3
+    )
     write_sessions(
         state,
         [
-            session("priced", bill=priced(tokens, dollars), **fields),
-            session("unpriced", bill=unpriced(tokens), **fields),
-            session("off", bill=unpriced(Money(2, 9, 5))),
+            session(
+                "a", bill=bill, folder="api", models=("m", "n"), host="h", requests=3, failed=1,
+                turns=7, results=9, masked=5, shortened=2, arrival_rereads=1, arrival_quotes=2,
+                prompt=10, cached=9, waits=(1.0,), conversations=2,
+            ),
+            session("b", why="no tool result is older than the window: a short session"),
         ],
-    )
+    )  # fmt: skip
     with serve_history() as url:
-        found = {each["key"]: each for each in rows(get(f"{url}sessions"))}
-    names = ("shortened", "arrival", "arrival_rereads", "arrival_quotes")
-    assert {"priced": (2, 0.5, 0, 1), "unpriced": (2, 3.0, 0, 1), "off": (0, 0.0, 0, 0)} == {
-        key: tuple(each[name] for name in names) for key, each in found.items()
-    }
+        facts = dict(get(f"{url}sessions/a")["facts"])
+        short = dict(get(f"{url}sessions/b")["facts"])
+        why = {each["key"]: each["why"] for each in rows(get(f"{url}sessions"))}
+    assert facts == {
+        "Folder": "api", "Model": "m, n", "Host": "h", "Requests": "3, 1 failed",
+        "Conversations": "2", "Tool turns": "7", "Results masked": "5 of 9",
+        "Results shortened": "2", "Shortened, and repeated": "1 call",
+        "Left out, and quoted": "2 calls", "From cache": "90%", "Answer begins": "1.0 s (p50)",
+        "Input": "cost $0.10, without masking $0.90: saved $0.80 (89%); 39% if the one call that "
+        "asked again cost one more request",
+        "Of that": "at arrival $0.50, by masking $0.30",
+        "Input without a price": "worth 4 input tokens (no price is known)",
+        "Output": "$3.00 either way",
+    }  # fmt: skip
+    assert (
+        "nothing masked: no tool result is older than the window: a short session" == short["Why"]
+    )
+    assert "a short session: nothing masked" == why["b"]

@@ -63,8 +63,7 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
         pytest.param(summed(0.817, 0.719), "You save $0.098, 12%", id="saved"),
         pytest.param(
             dataclasses.replace(summed(9.0, 6.0), asked_again=3),
-            "You save $3.00, 33%; 26% if each of the 3 calls that asked again cost one more "
-            "request",
+            "You save $3.00, 33%; 26% if asked again",
             id="with calls that asked again",
         ),
         pytest.param(summed(81.7, 80.9), "You save $0.80, 1.0%", id="a little"),
@@ -91,6 +90,13 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
             "settings, and $0.817 with everything sent. What is saved may be off by $0.020 either "
             "way.",
             id="in dollars",
+        ),
+        pytest.param(
+            dataclasses.replace(summed(9.0, 6.0), asked_again=3),
+            "For the prompts of 42 requests in 2 conversations the bill is $6.00 with the chosen "
+            "settings, and $9.00 with everything sent. What is saved may be off by $0.00 either "
+            "way. It is 26% if each of the 3 calls that asked again cost one more request.",
+            id="with calls that asked again",
         ),
         pytest.param(
             summed(9e3, 9e3, unit="input_tokens"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from addon.counts import pluralize
-from addon.records.words import render_range
+from addon.records.words import render_left, render_range
 from addon.replay.numbers import (
     choose_money_format,
     describe_arrival,
@@ -100,6 +100,8 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     )
     if saved:
         sentence += f" What is saved may be off by {render(summary.saved_error)} either way."
+    if in_words := render_range(summary.money).removeprefix("; "):
+        sentence += f" It is {in_words}."
     if unit == "input_tokens":
         sentence += " Not all prices are known, so nothing is in dollars here."
     part = abs(saved) / before if before else 0.0
@@ -107,7 +109,7 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     if not saved or is_about_nothing(saved, summary.saved_error):
         return Headline("You save about nothing", sentence)
     verb, more = ("save", "") if saved > 0 else ("pay", " more")
-    left = render_range(summary.money)
+    left = f"; {short} if asked again" if (short := render_left(summary.money)) else ""
     if unit == "input_tokens":
         return Headline(f"You {verb} {percent}{more}{left}", sentence)
     return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}{left}", sentence)
