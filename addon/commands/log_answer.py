@@ -230,8 +230,8 @@ def _name_length(length: int) -> str:
     if length == 0:
         return f"up to {LENGTHS[0]} tool turns"
     if length == len(LENGTHS):
-        return f"more than {LENGTHS[-1]}"
-    return f"{LENGTHS[length - 1] + 1} to {LENGTHS[length]}"
+        return f"more than {LENGTHS[-1]} tool turns"
+    return f"{LENGTHS[length - 1] + 1} to {LENGTHS[length]} tool turns"
 
 
 def _render_cells(group: Group) -> tuple[str, ...]:
