@@ -228,6 +228,7 @@ def test_seeds_have_nothing_in_common() -> None:
     [
         pytest.param([("ab", 0)], "abc", 300, 3, id="within its time"),
         pytest.param([("ab", 0)], "abc", 301, 0, id="after its time"),
+        pytest.param([("abc", 999)], "abx", 1_000, 3, id="a part of what was used just now"),
         pytest.param([("ab", 0), ("abc", 200)], "abcd", 500, 6, id="its use keeps it"),
         pytest.param([("abc", 0), ("ab", 200)], "abc", 400, 3, id="its use keeps what was used"),
         pytest.param([("abc", 0), ("ax", 200)], "abc", 400, 1, id="another prompt keeps the rest"),
