@@ -162,7 +162,7 @@ def run_tune(
     console.print(_render_table(outcomes, best, off, policy, currency))
     print_text(console, "\n".join(_explain(outcomes, best, policy)))
     if settings := {**(overridden or {}), **best.changes}:
-        print_text(console, advice.set(settings))
+        print_text(console, advice.change(settings))
     return best
 
 

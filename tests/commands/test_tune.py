@@ -93,10 +93,12 @@ def test_it_prints_each_of_the_settings_the_caveat_and_the_command(
         assert 1 == sum(row.lstrip().startswith(name) for row in rows), name
     assert CAVEAT in printed.replace("\n", " ")
     _, _, command = printed.partition("obsmask config set ")
+    command, _, undo = command.partition(" (undo: obsmask config unset ")
     settings = parse_settings(b"[observation_masking]", shlex.split(command))
     assert settings is not None
     assert best.window_turns == settings.policy.window_turns
     assert best.changes.keys() == {each.partition("=")[0] for each in shlex.split(command)}
+    assert best.changes.keys() == {*undo.strip().removesuffix(")").split()}
 
 
 def test_it_fits_a_narrow_screen(workers: Workers) -> None:
@@ -146,7 +148,8 @@ def test_it_says_what_breaks_the_promise(workers: Workers, console: Console) -> 
     words = read(console)
     assert "by more than the 10% of max_loss is not recommended" in words
     assert "These break the promise of max_loss = 0.1 here: at its worst request" in words
-    assert words.endswith("obsmask config set schema1.enabled=false")
+    undo = "(undo: obsmask config unset schema1.enabled)"
+    assert words.endswith(f"obsmask config set schema1.enabled=false {undo}")
 
 
 def test_it_says_why_a_short_window_is_not_kept(workers: Workers, console: Console) -> None:
