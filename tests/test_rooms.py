@@ -96,7 +96,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "gateways": (*CORE, "ground", "masker", "records", "engine", "page"),
     "proxy": (*CORE, "ground", "masker", "records", "engine", "mitmproxy"),
     "mask": (*CORE, "ground", "masker", "records", "engine", "page", "proxy", "mitmproxy"),
-    # Only commands replay. What a bill comes to is put into words with the records.
+    # Only commands replay. The words for money are those of the records.
     "replay": (*CORE, "ground", "records"),
     "recordings": (*CORE, "ground", "replay", "proxy", "records", "mitmproxy"),
     "commands": (

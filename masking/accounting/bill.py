@@ -1,7 +1,7 @@
 """The bill: what requests cost, and what they would have cost without us.
 
-A bill is the only sum of money that there is: of one request, of a conversation, of a year. Bills
-add up; whatever is shown, stored or compared is read off one. `Ledger` makes that of a request.
+There are bills of one request, of a conversation and of a year, and they add up. The money that is
+shown or stored is read off one. `Ledger` makes that of a request.
 """
 
 from collections.abc import Mapping

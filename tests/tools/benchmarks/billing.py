@@ -1,4 +1,4 @@
-"""Sessions billed at prices of one's own, whoever says what is masked of them.
+"""Bill sessions at given prices, whatever decides what is masked in them.
 
 Nothing that a provider reported is read: its cache is simulated, and forgets nothing.
 """
