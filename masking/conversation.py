@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
 from operator import is_
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self, cast
 
 from masking.edit.splice import apply, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import (
     Call,
+    Decision,
     Edits,
     Element,
     ElementSize,
@@ -30,35 +31,46 @@ from masking.model import (
 from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, find_tier, follow
 
 
-class CountedElement(NamedTuple):
-    """An element as a provider's cache sees it; tokens are counted, not estimated.
+class Piece(NamedTuple):
+    """A part of a prompt: the digest of its content, and its size in tokens.
 
-    digest: of its content, the same whatever cache marks it carries.
+    digest: the same whatever cache marks it carries.
     blocks: how many blocks of content it has.
-    is_marked: whether it carries a cache mark.
-    results: the tokens of each of its tool results.
+    is_marked: whether it ends with a cache mark.
+    begins_answer: whether an earlier request ended before it.
     """
 
     digest: bytes
     tokens: int
-    blocks: int
-    is_marked: bool
-    results: tuple[int, ...]
+    blocks: int = 1
+    is_marked: bool = False
+    begins_answer: bool = False
 
 
-class CountedPlaceholders(NamedTuple):
-    """What replacing texts of a tool result does to the tokens of its element.
+Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
+"""Whose the tokens of a prompt are."""
 
-    edits: the path within the element, the text, and the placeholder of each.
-    digest_before, digest: of the element before them and after.
-    replaced, placeholders: the tokens that they take away, and those that they add.
+
+class CountedElement(NamedTuple):
+    """An element as a provider's cache sees it; tokens are counted, not estimated.
+
+    piece: where marks count, and no element before it belongs to the same answer.
+    part: whose its tokens are, but for those of its results.
+    results: the tokens of each of its tool results.
+    placeholders: those of them that stand for others.
     """
 
-    edits: tuple[tuple[Path, str, str], ...]
-    digest_before: bytes
-    digest: bytes
-    replaced: int
-    placeholders: int
+    piece: Piece
+    part: Part
+    results: tuple[int, ...]
+    placeholders: int = 0
+
+
+class MaskedElement(NamedTuple):
+    """An element with placeholders, and the decisions on its results that it depends on."""
+
+    decisions: tuple[Decision, ...]
+    counted: CountedElement
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
@@ -74,9 +86,7 @@ class ParsedElement:
     size: what `WireFormat.measure_element` returns.
     counted: its counted tokens.
     result_digests: a digest of each tool result, by which it is recognized.
-    placeholders: for each result, by the first slot of it that was replaced, its latest
-        placeholders. These depend on settings, and are kept with what they depend on. The mapping
-        is replaced, never changed.
+    masked: the element as it was last masked, with what that depends on.
     shortened: the element as it was last shortened at arrival, with what it depends on.
     """
 
@@ -85,7 +95,7 @@ class ParsedElement:
     size: ElementSize | None = field(default=None, init=False)
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
-    placeholders: Mapping[Path, CountedPlaceholders] | None = field(default=None, init=False)
+    masked: MaskedElement | None = field(default=None, init=False)
     shortened: "ShortenedElement | None" = field(default=None, init=False)
 
 

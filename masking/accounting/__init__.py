@@ -36,7 +36,6 @@ from masking.accounting.ledger import (
 from masking.accounting.moves import Earned, Move, divide_savings
 from masking.accounting.prefix_cache import (
     CachePoints,
-    Piece,
     PrefixCache,
     SentPrompt,
     cache_points,
@@ -61,6 +60,7 @@ from masking.accounting.rereads import (
     count_shortened_repeats,
     find_repeated,
 )
+from masking.conversation import Piece
 
 __all__ = [
     "AS_MUCH",

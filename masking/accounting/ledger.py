@@ -30,21 +30,17 @@ from masking.accounting.cost import (
     update_counts,
 )
 from masking.accounting.prefix_cache import (
-    Piece,
     PrefixCache,
     SentPrompt,
     cache_points,
-    count_common,
     count_writable,
 )
-from masking.accounting.prompt import Prompt, align_pieces, digest_elements
-from masking.conversation import Conversation
+from masking.accounting.prompt import Prompt, digest_elements
+from masking.conversation import Conversation, Piece
 from masking.prices import Pricing
 from masking.wire import Usage
 
 _MAX_CONVERSATIONS = 1_000
-
-_MAX_CHAINS = 64
 
 _TOLERANCE = 0.5
 """The part of the predicted tokens that must be cached. Tokens are estimates, and blocks differ."""
@@ -181,7 +177,6 @@ class Ledger:
         numbers: Iterator[int] | None = None,
     ) -> None:
         self._latest: LatestRequests[_State] = LatestRequests(max_conversations)
-        self._chains = Chains()
         self._cache_before, self._cache_after = PrefixCache(), PrefixCache()
         self._cache_sent = PrefixCache()
         self._numbers = count(1) if numbers is None else numbers
@@ -194,7 +189,7 @@ class Ledger:
         # conversation and what is masked now are remembered at once, because `frozen_results` must
         # not find one without the other.
         prompt = sent.prompt
-        prefixes = self._chains.chain(sent.seed, [piece.digest for piece in prompt.before[1:]])
+        prefixes = chain(sent.seed, [piece.digest for piece in prompt.before[1:]])
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
@@ -273,7 +268,7 @@ class Ledger:
         so are their bills, and nothing about them is an estimate. Returns also what was counted.
         """
         prompt, last = sent.prompt, conversation.other_counts
-        pieces = align_pieces(sent.pieces or (), prompt.before)
+        pieces = sent.pieces or ()
         was = replace(prompt, after=pieces)
         counted = _send(self._cache_sent, pieces, sent, pricing, was.altered)
         counts = update_counts(conversation.counts, was, usage.prompt, is_masked=True)
@@ -281,7 +276,6 @@ class Ledger:
         recorded = price_request(beside, counted, counts, usage, pricing, conversation.hit_rate)
 
         # The prompt after masking beside the one that was sent, the longer one first.
-        pieces = align_pieces(pieces, prompt.after)
         is_masked = prompt.tokens_after > was.tokens_after
         pair = (prompt.after, pieces) if is_masked else (pieces, prompt.after)
         now = Prompt(before=pair[0], after=pair[1])
@@ -387,28 +381,6 @@ class LatestRequests(Generic[_Conversation]):
             del self._latest[prefixes[continued.messages - 1]]
         if prefixes:
             self._latest[prefixes[-1]] = conversation
-
-
-class Chains:
-    """Computes `chain`, from where a request differs from a recent one.
-
-    It remembers the digests of at most `max_requests` requests, with different beginnings.
-    """
-
-    def __init__(self, max_requests: int = _MAX_CHAINS) -> None:
-        self._recent: LRUCache[bytes, tuple[Sequence[bytes], list[bytes]]] = LRUCache(max_requests)
-
-    def chain(self, seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
-        """Return what the function `chain` returns."""
-        if not digests:
-            return []
-        beginning = _extend(seed, digests[0])
-        before, prefixes = self._recent.get(beginning, (digests[:1], [beginning]))
-        common = count_common(before, digests)
-        found = prefixes[:common]
-        found += chain(found[-1], digests[common:])
-        self._recent[beginning] = (digests, found)
-        return found
 
 
 def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:

@@ -14,22 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Optional
 
+from masking.conversation import Piece
 from masking.prices import CacheRules
-
-
-class Piece(NamedTuple):
-    """A part of a prompt: the digest of its content, and its size in tokens.
-
-    blocks: how many blocks of content it has.
-    is_marked: whether it ends with a cache mark.
-    begins_answer: whether an earlier request ended before it.
-    """
-
-    digest: bytes
-    tokens: int
-    blocks: int = 1
-    is_marked: bool = False
-    begins_answer: bool = False
 
 
 class CachePoints(NamedTuple):

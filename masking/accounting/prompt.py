@@ -4,35 +4,32 @@ The first piece of a prompt is its head, which is tool schemas and system texts;
 list is another. An element is counted once for as long as it is remembered.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from itertools import compress, count, groupby
-from operator import is_not
-from typing import Literal, NamedTuple
+from itertools import groupby
+from typing import NamedTuple
 
 import orjson
 
-from masking.accounting.prefix_cache import Piece
 from masking.arrival import Arrived
 from masking.conversation import (
     Conversation,
     CountedElement,
     CountedHead,
-    CountedPlaceholders,
+    MaskedElement,
     ParsedElement,
+    Part,
+    Piece,
 )
-from masking.history import UNSTABLE_TAIL, Copyable, Fold
-from masking.model import MASKS, REASONS, Decision, Element, Reason, Speaker
+from masking.model import MASKS, REASONS, Decision, Reason, Speaker
 from masking.reduction import InvariantStatus, ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, count_tools
 from masking.wire.format import WireFormat
 from masking.wire.parts import count_blocks, is_marked
-
-Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
 
 PARTS: Mapping[Part, str] = {
     "system": "system prompt",
@@ -45,9 +42,13 @@ PARTS: Mapping[Part, str] = {
 }
 """The parts that make up a prompt, by who wrote them, in the order in which people read them."""
 
-TokensByPart = dict[Part, int]
-"""Tokens of each part; a part may be missing."""
-
+_PARTS_OF_SPEAKERS: Mapping[Speaker, Part] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "results",
+    "unknown": "unknown",
+}
 
 _MARKER_TOKENS = 16
 """About what stands between the head and the tail of a shortened text."""
@@ -89,8 +90,8 @@ class Prompt:
     def compared(self) -> Comparison:
         """The two prompts, compared piece by piece."""
         before, after = self.before, self.after
-        # A piece that is left as it was is the very same object.
-        changed = [*compress(count(), map(is_not, before, after))]
+        pairs = enumerate(zip(before, after, strict=False))
+        changed = [at for at, (one, other) in pairs if one.digest != other.digest]
         altered = changed[-1] + 1 if changed else 0
         if len(before) != len(after):
             altered = max(len(before), len(after))
@@ -126,20 +127,14 @@ class Prompt:
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     """Return the prompt of a request before masking and after. A wrong type has no tokens.
 
-    What is remembered of the request before is not counted again.
+    An element is counted once for as long as it is remembered.
     """
     conversation, decisions, edits = rewrite.conversation, rewrite.decisions, rewrite.edits
-    head = _count_head(conversation, counter)
-    counted = _count_elements(conversation, counter)
-    masked = _mask_elements(conversation, counted, decisions, counter)
-    parts: TokensByPart = {"system": head.texts, "tools": head.tools}
-    _add_parts(parts, counted.parts)
-    _add_parts(parts, masked.parts)
-
+    head, elements = _count_head(conversation, counter), _count_elements(conversation, counter)
+    sent = _mask_elements(conversation, elements, decisions, counter)
     first = _make_head_piece(conversation, head)
-    before = after = (first, *counted.pieces)
-    if masked.pieces:
-        after = (first, *_replace(counted.pieces, masked.pieces))
+    before = (first, *_make_pieces(conversation, elements))
+    after = (first, *_make_pieces(conversation, sent))
 
     # Before all that, the client's own elements stood where results were shortened at arrival.
     left_out: dict[int, int] = {}
@@ -148,54 +143,44 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
         for element, gone, digest in _count_left_out(rewrite.arrived, counter):
             number = element + 1
             left_out[number] = gone
-            own = whole[number]
-            whole[number] = own._replace(digest=digest, tokens=own.tokens + gone)
+            short = whole[number]
+            whole[number] = short._replace(digest=digest, tokens=short.tokens + gone)
         before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.
     if edits.moves:
-        known = conversation.parsed
-        for at in edits.dropped:
-            content = sum(found.results) if (found := known[at].counted) else 0
-            split = _split_element(known[at].element, counted.pieces[at].tokens, content)
-            _add_parts(parts, split, -1)
-        pieces = []
-        for place in edits.order(len(counted.pieces)):
-            if place is None:
+        kept, pieces = [], [first]
+        for at in edits.order(len(sent)):
+            if at is None:
                 wire, item = conversation.wire, edits.inserted
                 summary = count_element(wire, ParsedElement(item, wire.read_element(item)), counter)
-                pieces.append(Piece(summary.digest, summary.tokens, summary.blocks))
-                _add_parts(parts, {"user": summary.tokens})
+                kept.append(summary)
+                pieces.append(summary.piece)
             else:
-                pieces.append(after[place + 1])
-        after = (first, *pieces)
+                kept.append(sent[at])
+                pieces.append(after[at + 1])
+        sent, after = kept, tuple(pieces)
 
-    # The results that were decided on: all of the request's, in order, or none.
-    results = counted.results[: len(decisions)]
-    dropped = [
-        tokens for each, tokens in zip(decisions, results, strict=True) if each.reason == "dropped"
-    ]
+    # What is sent, by part. A piece may render a result shorter than it was counted, so its results
+    # never have more tokens than it has.
+    parts: defaultdict[Part, int] = defaultdict(int, {"system": head.texts, "tools": head.tools})
+    for piece, part, results, placeholders in sent:
+        of_results = min(sum(results), piece.tokens)
+        placeholders = min(placeholders, of_results)
+        parts[part] += piece.tokens - of_results
+        parts["results"] += of_results - placeholders
+        parts["placeholders"] += placeholders
+
+    results_before = sum([sum(element.results) for element in elements])
+    results_after = sum([sum(element.results) for element in sent])
     return Prompt(
         before=before,
         after=after,
-        results_before=sum(results) + sum(left_out.values()),
-        results_after=sum(results) + masked.change - sum(dropped),
+        results_before=results_before + sum(left_out.values()) if decisions else 0,
+        results_after=results_after if decisions else 0,
         parts={part: tokens for part in PARTS if (tokens := parts.get(part))},
         left_out=left_out,
     )
-
-
-def align_pieces(pieces: Sequence[Piece], others: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Return pieces, with the very object of another prompt where both have the same piece.
-
-    Two prompts that were read from two bodies can then be compared as if masking had made one of
-    the other.
-    """
-    same = [
-        other if other.digest == piece.digest else piece
-        for piece, other in zip(pieces, others, strict=False)
-    ]
-    return (*same, *pieces[len(same) :])
 
 
 def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[int, int, bytes]]:
@@ -208,20 +193,13 @@ def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[i
         own, short = arrived.client.parsed[at], arrived.conversation.parsed[at]
         whole = own.counted or count_element(wire, own, counter)
         left = short.counted or count_element(wire, short, counter)
-        yield at, whole.tokens - left.tokens, whole.digest
+        yield at, whole.piece.tokens - left.piece.tokens, whole.piece.digest
 
 
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
     """Return the pieces of a request as its client wrote it; the first is its head."""
     first = _make_head_piece(conversation, _count_head(conversation, counter))
-    return (first, *_count_elements(conversation, counter).pieces)
-
-
-def _replace(pieces: Sequence[Piece], masked: Mapping[int, Piece]) -> list[Piece]:
-    replaced = [*pieces]
-    for at, piece in masked.items():
-        replaced[at] = piece
-    return replaced
+    return (first, *_make_pieces(conversation, _count_elements(conversation, counter)))
 
 
 # The head: all that stands before the list.
@@ -265,15 +243,23 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
         found = tokens.get(text)  # as nearly all texts of results are
         return counter.count(text) if found is None else found
 
+    element = known.element
     known.counted = counted = CountedElement(
-        digest=digest_element(wire, item),
-        tokens=others + sum([tokens[text] for text in texts]),
-        blocks=count_blocks(item),
-        is_marked=is_marked(item),
+        piece=Piece(
+            digest=digest_element(wire, item),
+            tokens=others + sum([tokens[text] for text in texts]),
+            blocks=count_blocks(item),
+            is_marked=is_marked(item),
+            begins_answer=element.speaker == "assistant",
+        ),
+        # What only carries results is theirs, too.
+        part="results"
+        if element.results and not element.texts
+        else _PARTS_OF_SPEAKERS[element.speaker],
         results=tuple(
             [
                 sum([image.tokens for image in result.images]) + sum(map(count_text, result.texts))
-                for result in known.element.results
+                for result in element.results
             ]
         ),
     )
@@ -284,7 +270,7 @@ def digest_elements(conversation: Conversation) -> list[bytes]:
     """Return the digest of each element of a request. Nothing is counted for that."""
     wire = conversation.wire
     return [
-        known.counted.digest if known.counted else digest_element(wire, known.item)
+        known.counted.piece.digest if known.counted else digest_element(wire, known.item)
         for known in conversation.parsed
     ]
 
@@ -306,211 +292,88 @@ def digest_of(value: object) -> bytes:
     return blake2b(rendered, digest_size=16).digest()
 
 
-class _CountedElements(Fold[ParsedElement]):
-    """The elements of a request so far, counted.
-
-    pieces: a piece for each.
-    results: the tokens of each tool result.
-    parts: the tokens of all elements, by part.
-    """
-
-    def __init__(self, wire: WireFormat, counter: TokenCounter, in_list: bool) -> None:
-        self.pieces: list[Piece] = []
-        self.results: list[int] = []
-        self.parts: TokensByPart = {}
-        self.has_mark = False
-        self._wire, self._counter = wire, counter
-        self._in_list = in_list
-        self._in_answer = False
-
-    def take(self, known: ParsedElement) -> None:
-        """Count the next element."""
-        counted = known.counted or count_element(self._wire, known, self._counter)
-        element, tokens = known.element, counted.tokens
-        # A request ended before each answer: before each of its elements, or before the first.
-        speaks = element.speaker == "assistant"
-        begins = speaks and not (self._in_answer and self._wire.answers_in_runs)
-        self._in_answer = speaks
-        marked = self._in_list and counted.is_marked
-        self.has_mark |= marked
-        self.pieces.append(Piece(counted.digest, tokens, counted.blocks, marked, begins))
-        self.results += counted.results
-        _add_parts(self.parts, _split_element(element, tokens, sum(counted.results)))
+def _count_elements(conversation: Conversation, counter: TokenCounter) -> list[CountedElement]:
+    wire = conversation.wire
+    return [known.counted or count_element(wire, known, counter) for known in conversation.parsed]
 
 
-def _count_elements(conversation: Conversation, counter: TokenCounter) -> _CountedElements:
-    """Count the elements of a request that are not remembered; the caller owns the outcome."""
-    marks = conversation.marks
-    found = conversation.history.fold(
-        _CountedElements,
-        conversation.parsed,
-        conversation.wire,
-        counter,
-        marks.in_list,
-        unstable_tail=UNSTABLE_TAIL,
-    )
-    if marks.in_list and not found.has_mark and found.pieces:
+def _make_pieces(conversation: Conversation, counted: Sequence[CountedElement]) -> list[Piece]:
+    """Return the piece of each element, as the client wrote it, in its place in this request."""
+    pieces = [element.piece for element in counted]
+    if conversation.wire.answers_in_runs:
+        # Each element of a run speaks, and the request before ended at its first.
+        for at in range(len(pieces) - 1, 0, -1):
+            if pieces[at].begins_answer and pieces[at - 1].begins_answer:
+                pieces[at] = pieces[at]._replace(begins_answer=False)
+    marked = [at for at, piece in enumerate(pieces) if piece.is_marked]
+    if not conversation.marks.in_list:
+        for at in marked:
+            pieces[at] = pieces[at]._replace(is_marked=False)
+    elif pieces and not marked:
         # The request asks for marks that stand on no element: then the list's end is marked.
-        found.pieces[-1] = found.pieces[-1]._replace(is_marked=True)
-    return found
+        pieces[-1] = pieces[-1]._replace(is_marked=True)
+    return pieces
 
 
 # The elements, masked.
 
 
-class _MaskedElements(Copyable):
-    """The elements of which results are placeholders, and what that changes.
-
-    pieces: the masked piece of each element that changes, by the element's position.
-    change: what is added to the tokens of the prompt and of its results, less than 0 as a rule.
-    parts: what is added to each part.
-    """
-
-    def __init__(self) -> None:
-        self.pieces: dict[int, Piece] = {}
-        self.change = 0
-        self.parts: TokensByPart = {}
-        self._results: dict[int, tuple[int, int]] = {}
-        """By element: the tokens of its results, and of the placeholders among them."""
-
-    def add(
-        self,
-        decision: Decision,
-        tokens: int,
-        whole: Piece,
-        known: ParsedElement,
-        counter: TokenCounter,
-    ) -> None:
-        """Add the next result that is a placeholder, be it ours or one that the client sent.
-
-        tokens: those of the result as the client wrote it.
-        whole: the piece of its element, unmasked.
-        """
-        at = decision.result.element
-        piece = was = self.pieces.get(at, whole)  # masked, if another of its results is
-        placeholder, change = tokens, 0
-        if decision.replacements:
-            found = _count_placeholders(known, decision, was.digest, counter, tokens)
-            change = found.placeholders - found.replaced
-            placeholder = min(tokens + change, found.placeholders)
-            piece = self.pieces[at] = was._replace(digest=found.digest, tokens=was.tokens + change)
-        element = known.element
-        whole_results = sum(known.counted.results) if known.counted else 0
-        results, placeholders = self._results.get(at, (whole_results, 0))
-        _add_parts(self.parts, _split_element(element, was.tokens, results, placeholders), -1)
-        results, placeholders = results + change, placeholders + placeholder
-        _add_parts(self.parts, _split_element(element, piece.tokens, results, placeholders))
-        self._results[at] = results, placeholders
-        self.change += change
-
-
 def _mask_elements(
     conversation: Conversation,
-    counted: _CountedElements,
+    elements: Sequence[CountedElement],
     decisions: Sequence[Decision],
     counter: TokenCounter,
-) -> _MaskedElements:
-    """Return the elements that the decisions mask. Read-only: the next request continues it."""
-    # Between two moves of the boundary the same results are placeholders, and at a move more of
-    # them. So where the results of the request before are the first of these, it is extended.
-    numbers = [
-        n
-        for n, each in enumerate(decisions)
-        if each.replacements or each.reason == "already_masked"
-    ]
-    chosen = [decisions[n] for n in numbers]
-    wholes = [counted.pieces[decision.result.element] for decision in chosen]
-    masked, done = _MaskedElements(), 0
-    last = conversation.history.recall(_LastMasked)
-    if last is not None:
-        size = len(last.chosen)
-        if last.chosen == chosen[:size] and last.wholes == wholes[:size]:
-            masked, done = last.masked, size
-    if done < len(chosen):
-        masked = masked.copy()
-        for n, decision, whole in zip(numbers[done:], chosen[done:], wholes[done:], strict=True):
-            known = conversation.parsed[decision.result.element]
-            masked.add(decision, counted.results[n], whole, known, counter)
-    conversation.history.keep(_LastMasked(chosen, wholes, masked))
-    return masked
+) -> list[CountedElement]:
+    """Return the elements as they are sent; those without a placeholder are the very same.
 
-
-class _LastMasked(NamedTuple):
-    """The placeholders of a conversation's last request, and the elements with them.
-
-    chosen: the decisions on results that are placeholders.
-    wholes: the unmasked pieces of their elements.
+    decisions: those on all tool results, in order, or none.
     """
+    sent = [*elements]
+    start = 0
+    for at, element in enumerate(elements if decisions else ()):
+        if count := len(element.results):
+            own = tuple(decisions[start : start + count])
+            start += count
+            if any(each.replacements or each.reason == "already_masked" for each in own):
+                sent[at] = _mask_element(conversation.parsed[at], element, own, counter)
+    return sent
 
-    chosen: Sequence[Decision]
-    wholes: Sequence[Piece]
-    masked: _MaskedElements
 
+def _mask_element(
+    known: ParsedElement,
+    element: CountedElement,
+    decisions: tuple[Decision, ...],
+    counter: TokenCounter,
+) -> CountedElement:
+    """Count an element with its placeholders, be they ours or such as the client sent.
 
-def _count_placeholders(
-    known: ParsedElement, decision: Decision, digest: bytes, counter: TokenCounter, tokens: int
-) -> CountedPlaceholders:
-    """Count the replacements of a result, of which there is one at least.
-
-    `digest` is that of its element before them, `tokens` those of the whole result. What was
-    counted last is kept with the element.
+    decisions: those on its results. The outcome is kept with the element.
     """
-    result, replacements = decision.result, decision.replacements
-    start = len(result.path)
-    edits = tuple([(r.path[start:], r.text, r.placeholder) for r in replacements])
-    slot = edits[0][0]
-    placeholders = known.placeholders or {}
-    found = placeholders.get(slot)
-    if found is not None and found.digest_before == digest and found.edits == edits:
-        return found
-    if not result.images and result.texts == (replacements[0].text,):
-        replaced = tokens  # its one text
-    else:
-        replaced = sum([r.count_replaced(counter.count) for r in replacements])
-    mark = digest_of([[list(path), placeholder] for path, _, placeholder in edits])
-    found = CountedPlaceholders(
-        edits=edits,
-        digest_before=digest,
-        digest=blake2b(digest + mark, digest_size=16).digest(),
-        replaced=replaced,
-        placeholders=sum([counter.count(r.placeholder) for r in replacements]),
-    )
-    known.placeholders = {**placeholders, slot: found}
-    return found
-
-
-# Tokens by part.
-
-_PARTS_OF_SPEAKERS: Mapping[Speaker, Part] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "results",
-    "unknown": "unknown",
-}
-
-
-def _split_element(
-    element: Element, tokens: int, results: int, placeholders: int = 0
-) -> TokensByPart:
-    """Return the tokens of an element by part.
-
-    `results` are those of its tool results, `placeholders` those of them that stand for others.
-    """
-    # A piece may render a result shorter than it was counted, so there are never more than that.
-    results = min(results, tokens)
-    placeholders = min(placeholders, results) if results else 0
-    split: TokensByPart = {"results": results - placeholders, "placeholders": placeholders}
-    # What only carries results is theirs, too.
-    carries = element.results and not element.texts
-    part: Part = "results" if carries else _PARTS_OF_SPEAKERS[element.speaker]
-    split[part] = split.get(part, 0) + tokens - results
-    return split
-
-
-def _add_parts(parts: TokensByPart, other: TokensByPart, sign: int = 1) -> None:
-    for part, tokens in other.items():
-        parts[part] = parts.get(part, 0) + sign * tokens
+    if known.masked is not None and known.masked.decisions == decisions:
+        return known.masked.counted
+    results, placeholders, edits = [], 0, []
+    for decision, tokens in zip(decisions, element.results, strict=True):
+        result, replacements = decision.result, decision.replacements
+        if replacements:
+            added = sum([counter.count(each.placeholder) for each in replacements])
+            replaced = tokens  # if it is one text
+            if result.images or result.texts != (replacements[0].text,):
+                replaced = sum([each.count_replaced(counter.count) for each in replacements])
+            start = len(result.path)
+            edits += [[[*each.path[start:]], each.placeholder] for each in replacements]
+            results.append(tokens - replaced + added)
+            placeholders += min(added, results[-1])
+        else:
+            results.append(tokens)
+            placeholders += tokens if decision.reason == "already_masked" else 0
+    piece = element.piece
+    if edits:
+        digest = blake2b(piece.digest + digest_of(edits), digest_size=16).digest()
+        change = sum(results) - sum(element.results)
+        piece = piece._replace(digest=digest, tokens=piece.tokens + change)
+    counted = CountedElement(piece, element.part, tuple(results), placeholders)
+    known.masked = MaskedElement(decisions, counted)
+    return counted
 
 
 # What a record says of a request.

@@ -135,7 +135,7 @@ class _Size(NamedTuple):
 
     def add(self, known: ParsedElement) -> "_Size":
         """Return the size with the next element."""
-        tokens = known.counted.tokens if known.counted else 0
+        tokens = known.counted.piece.tokens if known.counted else 0
         element = known.element
         says = element.speaker == "user" and not element.results
         thinks = element.is_bound and not element.texts and not element.calls

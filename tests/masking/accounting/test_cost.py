@@ -31,8 +31,8 @@ from masking.accounting.cost import (
     worst_bill,
 )
 from masking.accounting.ledger import Ledger, Sent
-from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt, digest_of, read_prompt
+from masking.conversation import Piece
 from masking.prices import CacheRules, PriceSettings, PriceStep, Pricing, find_pricing
 from masking.prices.cache_rules import OPENAI, find_cache_rules
 from masking.rewrite import Strategies, read_request

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from masking.accounting.bill import NO_BILL
 from masking.accounting.ledger import (
     Breaker,
-    Chains,
     Continued,
     Entry,
     LatestRequests,
@@ -555,25 +554,6 @@ def test_chains_are_equal_as_far_as_the_sequences_are(
     assert (len(one), len(other)) == (len(chained), len(other_chained))
     for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
         assert (a == b) == (seed == other_seed and one[:end] == other[:end])
-
-
-@pytest.mark.parametrize(
-    "requests",
-    [
-        pytest.param(["a", "ab", "abcd"], id="it grows"),
-        pytest.param(["abcd", "abcd"], id="it is sent again"),
-        pytest.param(["abcd", "ab", "abx"], id="it goes back"),
-        pytest.param(["abcd", "axcd", "abcd"], id="something in the middle changes"),
-        pytest.param(["ab", "cd", "", "abc", "cde"], id="two take turns, and one is empty"),
-        pytest.param(["ab", "cd", "ef", "gh", "abc"], id="one is forgotten"),
-    ],
-)
-def test_prefixes_are_the_same_whatever_was_chained_before(requests: list[str]) -> None:
-    chains = Chains(2)
-    for names in requests:
-        digests = [name.encode() for name in names]
-        for seed in (b"seed", b"other"):
-            assert chain(seed, digests) == chains.chain(seed, digests)
 
 
 REQUESTS = {

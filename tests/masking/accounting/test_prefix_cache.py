@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from masking.accounting.prefix_cache import (
     CachePoints,
-    Piece,
     PrefixCache,
     SentPrompt,
     cache_points,
     count_writable,
 )
+from masking.conversation import Piece
 from masking.prices import CacheRules
 from masking.prices.cache_rules import OPENAI, find_cache_rules
 from tests.support.marks import as_one_test

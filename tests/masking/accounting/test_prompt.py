@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import MaskPolicy, rewrite_request
-from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import (
     PARTS,
     Prompt,
@@ -22,6 +21,7 @@ from masking.accounting.prompt import (
     read_prompt,
     run_lengths,
 )
+from masking.conversation import Piece
 from masking.model import Decision, Reason, Replacement, replacements_of
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions

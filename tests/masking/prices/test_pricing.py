@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.ledger import Ledger, Sent
-from masking.accounting.prefix_cache import Piece
 from masking.accounting.prompt import Prompt
+from masking.conversation import Piece
 from masking.errors import ConfigError
 from masking.prices import (
     OwnPrice,
