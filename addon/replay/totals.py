@@ -20,7 +20,7 @@ from addon.replay.reread import (
     count_left_out,
     count_rereads,
 )
-from masking.accounting import NO_BILL, Bill, Margin, Money, WorstBill
+from masking.accounting import NO_BILL, Bill, Margin, Money
 from masking.model import CHANGES
 from masking.prices import Source
 from masking.tokens import TokenCounter
@@ -191,6 +191,20 @@ class ArrivalTotals:
 
 
 NO_ARRIVAL = ArrivalTotals()
+
+
+class WorstBill(NamedTuple):
+    """The highest bill of a conversation so far, relative to that of sending everything.
+
+    `max_loss` bounds it. `request` is the first request at which it was that high, counted from 0.
+    """
+
+    part: float
+    request: int
+
+
+AS_MUCH = WorstBill(1.0, 0)
+"""The worst bill of a conversation that costs nothing either way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

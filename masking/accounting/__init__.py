@@ -15,16 +15,13 @@ from masking.accounting.bill import (
     read_margin,
 )
 from masking.accounting.cost import (
-    AS_MUCH,
     DEFAULT_SPREAD,
     ArrivalSaving,
     Basis,
     Cost,
     MovePrice,
     PromptCost,
-    WorstBill,
     mean_price,
-    worst_bill,
 )
 from masking.accounting.ledger import (
     Entry,
@@ -63,7 +60,6 @@ from masking.accounting.rereads import (
 from masking.conversation import Piece
 
 __all__ = [
-    "AS_MUCH",
     "DEFAULT_SPREAD",
     "NO_BILL",
     "NO_MARGIN",
@@ -90,7 +86,6 @@ __all__ = [
     "Sent",
     "SentPrompt",
     "Sizes",
-    "WorstBill",
     "cache_points",
     "chain",
     "count_masked_repeats",
@@ -109,5 +104,4 @@ __all__ = [
     "read_pieces",
     "read_prompt",
     "run_lengths",
-    "worst_bill",
 ]

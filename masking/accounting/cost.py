@@ -9,9 +9,8 @@ The margin says "+-" beside a saving. Its two sources are the size of the masked
 provider's tokens (`Rate`) and the blocks in which a cache keeps a prompt (`Margin`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
 from math import sqrt
 from typing import Literal, NamedTuple
 
@@ -622,27 +621,3 @@ def make_bill(
         borrowed={} if pricing.borrowed_from is None else {pricing.borrowed_from: 1},
         standard={} if pricing.standard_for is None else {pricing.standard_for: 1},
     )
-
-
-class WorstBill(NamedTuple):
-    """The highest bill of a conversation so far, relative to that of sending everything.
-
-    `max_loss` bounds it. `request` is the first request at which it was that high, counted from 0.
-    """
-
-    part: float
-    request: int
-
-
-AS_MUCH = WorstBill(1.0, 0)
-"""The worst bill of a conversation that costs nothing either way."""
-
-
-def worst_bill(costs: Iterable[float], whole: Iterable[float]) -> WorstBill | None:
-    """Return the worst bill of one conversation; None if sending everything costs nothing.
-
-    `costs` are the costs of its requests in order, `whole` those with everything sent.
-    """
-    sums = zip(accumulate(costs), accumulate(whole), strict=True)
-    bills = (WorstBill(paid / full, request) for request, (paid, full) in enumerate(sums) if full)
-    return max(bills, key=lambda bill: bill.part, default=None)

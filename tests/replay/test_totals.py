@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
@@ -13,12 +14,13 @@ from addon.replay.totals import (
     Comparison,
     ConversationTotals,
     Totals,
+    WorstBill,
     add_all,
     choose_unit,
     compare,
     summarize,
 )
-from masking.accounting.cost import PromptCost, WorstBill, worst_bill
+from masking.accounting.cost import PromptCost
 from masking.model import ChatMessage
 from masking.prices import PriceSettings
 from masking.reduction import ReductionOptions
@@ -46,7 +48,10 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
     paid, whole = ([*map(float, bills)] for bills in zip(
         *((cost.after.cost, cost.before.cost) for cost in costs), strict=True
     ))  # fmt: skip
-    assert worst_bill(paid, whole) == totals.worst
+    sums = zip(accumulate(paid), accumulate(whole), strict=True)
+    parts = [(so_far / full, -at) for at, (so_far, full) in enumerate(sums)]
+    part, at = max(parts)
+    assert WorstBill(part, -at) == totals.worst
 
 
 def test_dollars_are_known_if_those_of_all_are() -> None:

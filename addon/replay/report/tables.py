@@ -14,16 +14,18 @@ from addon.replay.numbers import (
     render_percent,
 )
 from addon.replay.totals import (
+    AS_MUCH,
     BilledPrice,
     ConversationTotals,
     CostUnit,
     Summary,
     Totals,
+    WorstBill,
     choose_money,
     choose_unit,
     summarize,
 )
-from masking.accounting import AS_MUCH, WorstBill, is_about_nothing
+from masking.accounting import is_about_nothing
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 

@@ -19,12 +19,12 @@ from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.places import shipped
 from addon.replay.replay import Session
-from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.config import Settings, parse_settings
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.tools.benchmarks.billing import bill_requests, follow
+from tests.tools.benchmarks.boundary import find_worst_part
 
 TRUE_PRICES = (
     Pricing(1.0, 1.0),
@@ -101,13 +101,8 @@ def sum_up(paid: Sequence[Paid]) -> Row:
         total=sum(sum(each.costs) for each in costing) / sum(sum(each.whole) for each in costing),
         mean=fmean(parts),
         worst=max(parts),
-        worst_request=max(map(find_worst_request, costing)),
+        worst_request=max(find_worst_part(each.costs, each.whole) for each in costing),
     )
-
-
-def find_worst_request(paid: Paid) -> float:
-    """Return the highest bill at any request, relative to that of sending everything."""
-    return (worst_bill(paid.costs, paid.whole) or AS_MUCH).part
 
 
 def measure(paths: Sequence[Path], believed: tuple[float, float] | None = None) -> list[Row]:

@@ -9,12 +9,12 @@ tool schemas; errors masked like anything else.
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from masking.accounting.cost import AS_MUCH, worst_bill
 from masking.messages_api import read_messages
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
@@ -82,6 +82,15 @@ class Outcome:
     worst: float
 
 
+def find_worst_part(costs: Iterable[float], whole: Iterable[float]) -> float:
+    """Return a conversation's highest bill at any request, relative to that of sending everything.
+
+    `costs` are the costs of its requests in order, `whole` those with everything sent.
+    """
+    sums = zip(accumulate(costs), accumulate(whole), strict=True)
+    return max((paid / full for paid, full in sums if full), default=1.0)
+
+
 def compare(conversations: list[Conversation], prices: Pricing, max_loss: float = 0.1) -> Outcome:
     """Return what the rule costs; `worst` is over all requests of all conversations."""
     policy = PricedPolicy(
@@ -99,7 +108,7 @@ def compare(conversations: list[Conversation], prices: Pricing, max_loss: float 
         everything += sum(whole)
         sliding += sum(costs_of(talk, masks_of_edges(talk, edges), prices))
         rule += sum(costs)
-        worst = max(worst, (worst_bill(costs, whole) or AS_MUCH).part)
+        worst = max(worst, find_worst_part(costs, whole))
     return Outcome(
         everything=everything,
         optimum=sum(optimum(talk, WINDOW, prices) for talk in conversations),

@@ -26,9 +26,9 @@ from tests.support.kinds import KINDS, make_text, make_tools
 from tests.tools.benchmarks.assumed import (
     TRUE_PRICES,
     bill_session,
-    find_worst_request,
     read_shipped,
 )
+from tests.tools.benchmarks.boundary import find_worst_part
 
 PRICES = TRUE_PRICES[1:]
 MARGIN = 0.01
@@ -86,7 +86,10 @@ def find_worst(session: Session, policy: MaskPolicy) -> list[float]:
     """Return for each price the highest bill at any request, relative to sending everything."""
     counter = TokenCounter()
     bills = (bill_session(session, policy, true, true.ratios, counter) for true in PRICES)
-    return [max(map(find_worst_request, paid), default=1.0) for paid in bills]
+    return [
+        max((find_worst_part(each.costs, each.whole) for each in paid), default=1.0)
+        for paid in bills
+    ]
 
 
 def main() -> int:
