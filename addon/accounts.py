@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from hashlib import blake2b
@@ -67,6 +67,8 @@ _NAMED_ACCOUNT = re.compile(
 )
 """In `metadata.user_id` of claude-code: `user_…_account_UUID_session_…`, later a JSON object."""
 
+_TAG_CHARS = 4
+
 
 class Account(NamedTuple):
     """An account at a model of a host; `digest` tells it apart from all others."""
@@ -91,6 +93,18 @@ class Learned(NamedTuple):
         if self.verdict == "refuses":
             return now - self.learned < REFUSAL_HOLDS.total_seconds()
         return self.verdict is not None
+
+
+def find_user(body: Mapping[str, object]) -> str | None:
+    """Return what a request says of its user; None if it says nothing."""
+    metadata = body.get("metadata")
+    user = metadata.get("user_id") if isinstance(metadata, dict) else None
+    return user if isinstance(user, str) else None
+
+
+def _find_who(credential: bytes, user: str | None) -> bytes:
+    named = _NAMED_ACCOUNT.search(user) if user else None
+    return named[1].encode() if named else credential
 
 
 def find_learned(folder: Callable[[], Path]) -> Verdict | None:
@@ -124,14 +138,14 @@ class Accounts:
         """Return the account of a request.
 
         credential: a digest of the one that it is sent with.
-        user: its `metadata.user_id`.
+        user: what it says of its user, as `find_user` returns it.
         """
-        named = _NAMED_ACCOUNT.search(user) if user else None
-        who = named[1].encode() if named else credential
-        digest = blake2b(key=self._read_secret(), digest_size=16)
-        for part in (host.encode(), model.encode("utf-8", "surrogatepass"), who):
-            digest.update(len(part).to_bytes(8, "big") + part)
-        return Account(digest.digest(), host, model)
+        parts = host.encode(), model.encode("utf-8", "surrogatepass"), _find_who(credential, user)
+        return Account(self._digest(parts), host, model)
+
+    def tag(self, host: str, credential: bytes, user: str | None) -> str:
+        """Return a short name for an account of a host, the same in every run on this machine."""
+        return self._digest((host.encode(), _find_who(credential, user))).hex()[:_TAG_CHARS]
 
     def find_verdict(self, account: Account) -> Verdict | None:
         """Return what was learned of an account; None if that is nothing, or no longer counts."""
@@ -184,6 +198,12 @@ class Accounts:
     def close(self) -> None:
         """Write what was learned."""
         self._writer.close(2 * _LOCKED_SECONDS)
+
+    def _digest(self, parts: Iterable[bytes]) -> bytes:
+        digest = blake2b(key=self._read_secret(), digest_size=16)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return digest.digest()
 
     # The file
 

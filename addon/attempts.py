@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from addon.accounts import TRIED_HOST, Account, Accounts, Verdict
+from addon.accounts import TRIED_HOST, Account, Accounts, Verdict, find_user
 from addon.agents import AGENTS
 from addon.refusals import Clearings, Refusals
 from addon.stages import Answered, Received, Rewritten
@@ -157,13 +157,9 @@ class Case:
             return None
         if received.host != TRIED_HOST or received.client not in _RECOVERING:
             return None
-        metadata = client.body.get("metadata")
-        user = metadata.get("user_id") if isinstance(metadata, dict) else None
+        user = find_user(client.body)
         return self.attempts.accounts.identify(
-            received.host,
-            client.model or "",
-            received.credential,
-            user if isinstance(user, str) else None,
+            received.host, client.model or "", received.credential, user
         )
 
     @cached_property

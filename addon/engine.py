@@ -27,6 +27,7 @@ from addon.config import Change, ConfigFile, ConfigWatch, render_change
 from addon.content import read_answer
 from addon.masker import Carrier, Masked, Masker, Substitute, pass_through
 from addon.places import state_folder
+from addon.quota import find_events
 from addon.records.recorder import Measuring, Recorder
 from addon.records.sessions import RunFile, Running
 from addon.request import (
@@ -60,6 +61,8 @@ _SMALL_BYTES = 100_000
 _NO_VERDICT = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 """Statuses below 500 that say nothing of what was asked."""
 
+_MOST_QUOTA_EVENTS = 8
+"""The last of an answer; each tells of one family of limits."""
 
 _ITEM = re.compile(rb'"type"\s*:\s*"response\.output_item\.done"')
 
@@ -191,6 +194,7 @@ class Exchange:
         self._history: Exchange | None = None
         self._events: list[bytes] = []
         self._events_room = _MAX_COPIED_BYTES
+        self._quota_events: list[bytes] = []
         self._is_finished = False
 
     @property
@@ -250,6 +254,8 @@ class Exchange:
 
         What there is no room for is not kept. The result of a call in it then stays whole.
         """
+        self._quota_events += find_events(event)
+        del self._quota_events[:-_MOST_QUOTA_EVENTS]
         is_awaited = self._masked is not None and self._masked.awaited is not None
         is_kept = is_awaited and len(event) <= self._events_room
         if is_kept and _ITEM.search(event):
@@ -361,7 +367,17 @@ class Exchange:
                 masked.attempt.learn(complete)
             return engine.masker.ledgers.enter(complete)
 
-        recorder.finish(answered, self._measuring, measured_history, answer, learn)
+        recorder.finish(
+            answered,
+            self._measuring,
+            measured_history,
+            answer,
+            learn,
+            events=self._quota_events,
+            name_account=lambda user: engine.masker.attempts.accounts.tag(
+                self.received.host, self.received.credential, user
+            ),
+        )
 
     def _settle(self, outcome: Outcome) -> None:
         """Note how the attempt has ended; only the first time counts."""

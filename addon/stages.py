@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from addon.accounts import Verdict
+from addon.quota import QuotaWindow
 from masking.accounting import Places, Prompt, Sizes
 from masking.arrival import LeftOut
 from masking.config import RequestFacts, Settings, find_settings
@@ -153,8 +154,8 @@ class Measured:
     `conversation_id` is the digest of its conversation. `repeated` has, for each call of its newest
     answer that repeats earlier ones, the places of their results. `shortened` are the places of the
     results that are sent shortened, and `quotes` counts the calls of that answer which quote what
-    was left out of them. `folder` is the last part of the
-    name of the one that the agent says it works in.
+    was left out of them. `folder` is the last part of the name of the one that the agent says it
+    works in, and `user` what it says of its user.
     """
 
     sizes: Sizes
@@ -164,6 +165,7 @@ class Measured:
     shortened: frozenset[int] = frozenset()
     quotes: int = 0
     folder: str | None = None
+    user: str | None = None
 
     def without_clearing(self) -> "Measured":
         """Return what is true if the provider has cleared nothing of what it was asked to."""
@@ -194,7 +196,8 @@ class Answered:
     `measured` is None if it could not be read, `conversation_id` if its history is not known,
     `usage` if the provider reported none, `first_chunk_seconds` if the answer was no stream.
     `transformations` counts what the provider says it changed about the request, by its kind, and
-    `cleared` has what it says it cleared, None if it says nothing.
+    `cleared` has what it says it cleared, None if it says nothing. `quota` is what it tells of the
+    plan's, and `quota_account` a tag of the account whose it is.
     """
 
     rewritten: Rewritten
@@ -206,6 +209,8 @@ class Answered:
     first_chunk_seconds: float | None = None
     transformations: Mapping[str, int] = field(default_factory=dict)
     cleared: Cleared | None = None
+    quota: tuple[QuotaWindow, ...] = ()
+    quota_account: str | None = None
 
     def complete(
         self,
@@ -214,6 +219,8 @@ class Answered:
         usage: Usage | None,
         transformations: Mapping[str, int],
         cleared: Cleared | None,
+        quota: tuple[QuotaWindow, ...],
+        quota_account: str | None,
     ) -> "Answered":
         """Return the request with what was measured of it, and read of its answer.
 
@@ -226,6 +233,8 @@ class Answered:
             usage=usage,
             transformations=transformations,
             cleared=cleared,
+            quota=quota,
+            quota_account=quota_account,
         )
         if complete.was_cleared is not False or measured is None:
             return complete

@@ -24,6 +24,8 @@ class Vendor(NamedTuple):
         expect in it.
     answers: how the ids of its answers begin in the format of Messages.
     is_usual: whether clients ask it if they are not told whom to ask.
+    quota: the header fields of an answer that tell a subscriber's quota, as a pattern: the `window`
+        and the `field` of it.
     """
 
     host: str
@@ -36,6 +38,7 @@ class Vendor(NamedTuple):
     variables: Mapping[str, str] = MappingProxyType({})
     answers: str = ""
     is_usual: bool = False
+    quota: str = ""
 
 
 ANTHROPIC = Vendor(
@@ -46,6 +49,7 @@ ANTHROPIC = Vendor(
     variables={"ANTHROPIC_BASE_URL": ""},
     answers="msg_",
     is_usual=True,
+    quota=r"anthropic-ratelimit-unified-(?P<window>.+)-(?P<field>utilization|reset)",
 )
 OPENAI = Vendor(
     "api.openai.com",
@@ -55,7 +59,15 @@ OPENAI = Vendor(
     variables={"OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1"},
     is_usual=True,
 )
-CHATGPT = Vendor("chatgpt.com", ("openai-codex",), ("chatgpt",), subscription="/", is_usual=True)
+CHATGPT = Vendor(
+    "chatgpt.com",
+    ("openai-codex",),
+    ("chatgpt",),
+    subscription="/",
+    is_usual=True,
+    quota=r"x-codex-(?P<window>(?:.+-)?(?:primary|secondary))"
+    r"-(?P<field>used-percent|window-minutes|reset-at|reset-after-seconds)",
+)
 
 VENDORS: tuple[Vendor, ...] = (
     OPENAI,

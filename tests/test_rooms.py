@@ -29,6 +29,7 @@ ROOMS = {
     "ground": (
         *(
             "addon.accounts",
+            "addon.quota",
             "addon.agents",
             "addon.network",
             "addon.places",

@@ -20,8 +20,8 @@ from addon.commands.status_views import (
     MARKS,
     Groups,
     count_groups,
+    find_day,
     list_mixed,
-    parse_day,
     render_groups,
     render_json,
     render_overview,
@@ -200,7 +200,7 @@ def _explain_nothing(query: Query) -> str:
             "No request has been recorded there yet. This starts an agent whose requests are "
             "masked and recorded: obsmask run -- COMMAND"
         )
-    day = parse_day(latest[0].time) or one_line(latest[0].time)
+    day = find_day(latest[0]) or one_line(latest[0].time)
     if query.filters:
         those, any_of = " and that ".join(query.filters), " and ".join(query.filters)
         return (

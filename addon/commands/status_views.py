@@ -17,6 +17,7 @@ from rich.text import Text
 
 from addon.commands.terminal import fold
 from addon.counts import pluralize
+from addon.quota import Reading
 from addon.records.harm import judge
 from addon.records.harm_words import dump_harm, list_harm
 from addon.records.holdout import Holdout
@@ -36,6 +37,7 @@ from addon.records.words import (
     list_clearings,
     list_costs,
     list_outgrown,
+    list_quota,
     list_rereads,
     render_observed,
     render_resent,
@@ -48,23 +50,13 @@ from masking.accounting import Bill, Money
 # Groups
 
 
-def parse_local_time(recorded: str) -> datetime | None:
-    """Return the time of a record where the user is; None if it is none."""
-    try:
-        found = datetime.fromisoformat(recorded)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone()
-    except (ValueError, OverflowError):
-        return None
-
-
-def parse_day(recorded: str) -> date | None:
+def find_day(record: RequestRecord) -> date | None:
     """Return the day of a record where the user is; None if its time is none."""
-    found = parse_local_time(recorded)
-    return None if found is None else found.date()
+    return record.when and record.when.date()
 
 
 KEYS: Mapping[str, Callable[[RequestRecord], str | None]] = {
-    "day": lambda record: str(parse_day(record.time) or "") or None,
+    "day": lambda record: str(find_day(record) or "") or None,
     "model": lambda record: record.model,
     "host": lambda record: record.host,
     "client": lambda record: record.client,
@@ -147,6 +139,10 @@ def render_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} x {one_line(what)}" for what, count in counts.most_common())
 
 
+def _describe_quota(tally: Tally) -> Rows:
+    yield from list_quota(tally.quota, datetime.now(UTC), has_pace=True)
+
+
 def _describe_requests(tally: Tally) -> Rows:
     count = len(tally.conversations)
     within = f" in {pluralize(count, 'conversation')}" if count else ""
@@ -224,7 +220,7 @@ def _render_cost(record: RequestRecord) -> str:
 
 
 def _render_place(record: RequestRecord) -> str:
-    when = parse_local_time(record.time)
+    when = record.when
     time = f"{when:%a %d %b %Y %H:%M}, " if when else ""
     return f"{time}{one_line(record.model or '?')} at {one_line(record.host)}"
 
@@ -289,6 +285,7 @@ def _describe_assumed(tally: Tally) -> Rows:
 
 
 _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
+    "Plan": _describe_quota,
     "Requests": _describe_requests,
     "Input": _describe_input,
     "": _describe_untouched,
@@ -457,10 +454,28 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
         "requests_left_out": groups.left_out,
         "total": _dump_tally(groups.total),
         "harm": verdict and dump_harm(verdict),
+        "quota": [
+            _dump_quota(account, reading) for (account, _), reading in groups.total.quota.items()
+        ],
         "by": groups.by,
         "groups": [{"key": key, **_dump_tally(tally)} for key, tally in groups.sort()],
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+def _dump_quota(account: str, reading: Reading) -> Mapping[str, object]:
+    """Return what was told last of a window of a plan's quota."""
+    window, resets = reading.window, reading.resets
+    return {
+        "account": account,
+        "window": window.name,
+        "label": window.label,
+        "minutes": window.minutes,
+        "used": window.used,
+        "used_at_this_pace": reading.pace,
+        "read": reading.read.isoformat(timespec="seconds"),
+        "resets": resets and resets.isoformat(timespec="seconds"),
+    }
 
 
 def _dump_tally(tally: Tally) -> Mapping[str, object]:

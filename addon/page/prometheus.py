@@ -58,6 +58,16 @@ class CounterOf:
 
 
 @dataclass(frozen=True, slots=True)
+class GaugeOf:
+    """What was told last."""
+
+    name: str
+    meaning: str
+    labels: Labels
+    values: dict[Labels, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class HistogramOf:
     """How often values fell into each bucket, the last of which has no bound, and their sum."""
 
@@ -135,6 +145,16 @@ _COUNTERS: dict[str, tuple[str, Labels]] = {
 }
 """What each counts, and by which labels; the names are without what they all begin with."""
 
+_QUOTA = ("account", "window")
+
+_GAUGES: dict[str, tuple[str, Labels]] = {
+    "quota_used_ratio": (
+        "The part of a window of a plan's quota that was used, as an answer told it last.",
+        _QUOTA,
+    ),
+    "quota_resets_timestamp_seconds": ("When that window begins anew.", _QUOTA),
+}
+
 _HISTOGRAMS: dict[str, tuple[str, Labels, Sequence[float]]] = {
     _TOKENS: (
         "Tokens of a request and of its answer, as the provider counted them.",
@@ -181,15 +201,20 @@ class Counters:
         self._counters = {
             name: CounterOf(f"{_OWN}_{name}", *described) for name, described in _COUNTERS.items()
         }
+        self._gauges = {
+            name: GaugeOf(f"{_OWN}_{name}", *described) for name, described in _GAUGES.items()
+        }
         self._histograms = {
             name: HistogramOf(name, *described) for name, described in _HISTOGRAMS.items()
         }
+        self._quota_values = tuple(LabelValues() for _ in _QUOTA)
         self._values = tuple(LabelValues() for _ in _NAMED)
         self._combinations: set[Labels] = set()
 
-    def list_metrics(self) -> Iterator[CounterOf | HistogramOf]:
+    def list_metrics(self) -> Iterator[CounterOf | GaugeOf | HistogramOf]:
         """Yield every metric, under `lock`."""
         yield from self._counters.values()
+        yield from self._gauges.values()
         yield from self._histograms.values()
 
     def add(self, record: RequestRecord) -> None:
@@ -242,6 +267,14 @@ class Counters:
         self._histograms[_HOOK].observe(seconds)
         self._histograms[_FIRST_CHUNK].observe(record.first_chunk_seconds, host)
 
+        for window in record.quota or ():
+            told = record.quota_account, window.name
+            labels = tuple(v.take(each) for v, each in zip(self._quota_values, told, strict=True))
+            self._gauges["quota_used_ratio"].values[labels] = window.used
+            if window.resets is not None:
+                resets = self._gauges["quota_resets_timestamp_seconds"]
+                resets.values[labels] = window.resets
+
     def _name(self, record: RequestRecord) -> Labels:
         """Return the values of `_NAMED`: few of each, and few combinations."""
         given = (record.host, record.model, record.client, record.label)
@@ -281,8 +314,12 @@ def expose(counters: Counters, accept: str) -> tuple[bytes, str]:
         return encode(_All()), kind
 
 
-def _render(metric: CounterOf | HistogramOf) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+def _render(metric: CounterOf | GaugeOf | HistogramOf) -> "Metric":
+    from prometheus_client.core import (
+        CounterMetricFamily,
+        GaugeMetricFamily,
+        HistogramMetricFamily,
+    )
     from prometheus_client.utils import floatToGoString
 
     if isinstance(metric, CounterOf):
@@ -290,6 +327,11 @@ def _render(metric: CounterOf | HistogramOf) -> "Metric":
         for labels, total in metric.sums.items():
             counter.add_metric(labels, total)
         return counter
+    if isinstance(metric, GaugeOf):
+        gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        for labels, value in metric.values.items():
+            gauge.add_metric(labels, value)
+        return gauge
     histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
     bounds = (*map(floatToGoString, metric.bounds), "+Inf")
     for labels, counts in metric.counts.items():

@@ -88,6 +88,8 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "written_long_tokens": usage.written_long,
         "completion_tokens": usage.completion,
         "reasoning_tokens": usage.reasoning,
+        "quota": answered.quota or None,
+        "quota_account": answered.quota_account,
     }
     seconds = answered.first_chunk_seconds
     if seconds is not None and (answered.status or 0) < _FIRST_REFUSAL:  # a refusal is no answer

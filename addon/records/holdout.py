@@ -13,7 +13,7 @@ Online Controlled Experiments, chapter 20).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -138,7 +138,7 @@ class Holdout:
             if not _is_masked(record):
                 return
             alike = digest, record.client, record.model
-            found.figures = Figures(is_held_out, alike, _parse_time(record.time))
+            found.figures = Figures(is_held_out, alike, record.when)
         found.figures.add(record)
 
     def find_compared(self, now: datetime) -> tuple[list[Figures], LeftOut] | None:
@@ -164,14 +164,6 @@ def _is_masked(record: RequestRecord) -> bool:
     """Whether masking changed a request, or would have; one that was refused for it, too."""
     changed = record.masked, record.redacted, record.reduced, record.dropped
     return any(changed) or record.resent is not None
-
-
-def _parse_time(recorded: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(recorded)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _match(figures: Iterable[Figures]) -> list[Figures]:

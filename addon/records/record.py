@@ -9,12 +9,14 @@ A new field has its line here, and one in `build.py`, which every engine's reque
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from addon.accounts import Verdict
+from addon.quota import QuotaWindow
 from addon.stages import Clearing, Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
@@ -386,6 +388,17 @@ class RequestRecord(BaseModel):
     reasoning_tokens: Annotated[
         Count | None, means("The part of the answer that is reasoning.", "tokens")
     ] = None
+    quota: Annotated[
+        tuple[QuotaWindow, ...] | None,
+        means(
+            "What the answer tells of the quota of a plan, a window each: its name, the part of it "
+            "that is used, when it resets in seconds since 1970, and how many minutes it is long."
+        ),
+    ] = None
+    quota_account: Annotated[
+        str | None,
+        means("A tag of the account whose quota that is, the same in every run on this machine."),
+    ] = None
     answer_dollars: Annotated[
         Amount | None,
         means(
@@ -504,6 +517,15 @@ class RequestRecord(BaseModel):
     net_unpriced: Annotated[
         Count | None, means("Requests of the conversation without a known price.")
     ] = None
+
+    @property
+    def when(self) -> datetime | None:
+        """When it arrived, in the user's time zone; None if its time is none."""
+        try:
+            found = datetime.fromisoformat(self.time)
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone()
+        except (ValueError, OverflowError):
+            return None
 
     @property
     def failed(self) -> bool:

@@ -6,15 +6,18 @@ here decides what becomes of a request.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from addon.accounts import find_user
 from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.places import state_folder
+from addon.quota import find_events, read_quota
 from addon.records.advice import LeftOut, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
@@ -22,7 +25,7 @@ from addon.records.record import McpRecord, RequestRecord
 from addon.records.sessions import SessionLog, find_folder
 from addon.records.tally import Totals
 from addon.records.words import render_line, render_tally
-from addon.request import Message
+from addon.request import HeaderFields, Message
 from addon.stages import Answered, Measured, Run
 from addon.threads import (
     LARGE_BYTES,
@@ -146,6 +149,9 @@ class Recorder:
         history: Measuring | None = None,
         answer: Message | None = None,
         learn: Callable[[Answered], Entry | None] = lambda _: None,
+        *,
+        events: Sequence[bytes] = (),
+        name_account: Callable[[str | None], str] = lambda _: "",
     ) -> None:
         """Record a request that has ended, unless too many wait for that.
 
@@ -153,6 +159,9 @@ class Recorder:
         history: of the request that holds the history of the conversation, if it is another.
         answer: is decoded, and read for its usage and for what it says of the request.
         learn: is called with the request, complete; returns its entry in a ledger, if it has one.
+        events: what came with the answer, outside of its body, and tells of a plan's quota.
+        name_account: is called with what the request says of its user, if the answer tells of a
+            quota; returns a tag of the account whose it is.
         """
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")
@@ -165,16 +174,26 @@ class Recorder:
         def job() -> None:
             measured = measuring.result() if measuring else None
             whole = history.result() if history else measured
-            usage, transformations, cleared = None, {}, None
+            usage, transformations, cleared, told = None, {}, None, [*events]
             try:
                 if answer and (body := read_answer(answer)):
+                    told += find_events(body)
                     usage, transformations = read_usage(body), count_transformations(body)
                     if answered.rewritten.clearing == "asked":
                         cleared = read_cleared(body)
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
-            conversation_id = whole.conversation_id if whole else None
-            complete = answered.complete(measured, conversation_id, usage, transformations, cleared)
+            headers = answer.headers if answer else HeaderFields(())
+            quota = read_quota(headers, told, datetime.now(UTC))
+            complete = answered.complete(
+                measured,
+                whole.conversation_id if whole else None,
+                usage,
+                transformations,
+                cleared,
+                quota,
+                name_account(measured.user if measured else None) if quota else None,
+            )
             record = make_record(complete, learn(complete))
             for sink in self.sinks:
                 try:
@@ -260,4 +279,5 @@ def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) ->
         shortened=frozenset(each.place for each in shortened),
         quotes=count_quotes(arrived) if arrived is not None and shortened else 0,
         folder=find_folder(rewrite.conversation),
+        user=find_user(rewrite.conversation.body),
     )

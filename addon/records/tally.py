@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
+from addon.quota import Reading
 from addon.records.record import Bound, RequestRecord
 from addon.stages import Resent
 from masking.accounting import NO_BILL, Bill, Margin, Money, read_margin
@@ -292,6 +293,7 @@ class Tally:
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     token_counts: requests that only ask how many tokens they have, which no model answers.
+    quota: what was told last of each window of a plan's quota, by its account and its name.
     bill: what they cost, as they were sent.
     masked_bill: the same without those that were observed only.
     conversations: the ids of the conversations.
@@ -332,6 +334,7 @@ class Tally:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     token_counts: int = 0
+    quota: dict[tuple[str, str], Reading] = field(default_factory=dict)
     bill: Bill = NO_BILL
     masked_bill: Bill = NO_BILL
     conversations: set[str] = field(default_factory=set)
@@ -358,6 +361,9 @@ class Tally:
                 self.dry_run = self.dry_run or Tally()
                 self.dry_run.add(as_if)
         record = as_sent(record)
+        for window in record.quota or ():
+            if (when := record.when) is not None:
+                self.quota[record.quota_account or "", window.name] = Reading(window, when)
         self.requests[record.masking] += 1
         self.token_counts += record.purpose == "count"
         if record.failed:

@@ -6,6 +6,7 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import floor, log10
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.counts import pluralize
 from addon.passed import Passed, name_of
+from addon.quota import Reading
 from addon.records.record import Bound, RequestRecord
 from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
@@ -368,6 +370,7 @@ def render_tally(tally: Tally, unmasked: str | None = None) -> str:
 
 
 def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
+    yield from list_quota(tally.quota, datetime.now(UTC))
     yield ", ".join(_list_counts(tally))
     masked = tally.count - tally.requests["observed"]
     if masked:
@@ -394,6 +397,45 @@ def _list_counts(tally: Tally) -> Iterator[str]:
         yield f"{tally.token_counts:,} more to count tokens alone"
     if tally.failed:
         yield f"{tally.failed:,} failed"
+
+
+def list_quota(
+    quota: Mapping[tuple[str, str], Reading], now: datetime, *, has_pace: bool = False
+) -> Iterator[str]:
+    """Yield how much of each window of a plan's quota is used, and when it resets.
+
+    `5-hour limit: 43% used, resets 14:20`, the shortest window first, of one account after the
+    other. With `has_pace` also how much will be used by then, or when all of it is.
+    """
+    accounts = {account for account, _ in quota}
+    readings = [(account, reading) for (account, _), reading in quota.items()]
+    for account, reading in sorted(
+        readings, key=lambda each: (each[0], each[1].window.minutes or 0, each[1].window.name)
+    ):
+        if not reading.holds(now):
+            continue
+        window, resets = reading.window, reading.resets
+        whose = f"account {account}: " if len(accounts) > 1 else ""
+        line = f"{whose}{window.label}: {window.used:.0%} used"
+        if resets is not None:
+            line += f", resets {render_moment(resets, now)}"
+        if has_pace and reading.runs_out is not None and window.used < 1:
+            line += f"; at this pace all of it by {render_moment(reading.runs_out, now)}"
+        elif has_pace and reading.pace is not None and window.used < 1:
+            line += f"; at this pace {reading.pace:.0%} by then"
+        yield line
+
+
+def render_moment(moment: datetime, now: datetime) -> str:
+    """Return a time near enough where the user is: `14:20`, `Tue 14:20`, `Dec 3`."""
+    local, today = moment.astimezone(), now.astimezone().date()
+    days = abs((local.date() - today).days)
+    if days < _DAYS_OF_WEEK:
+        return f"{local:%H:%M}" if days == 0 else f"{local:%a %H:%M}"
+    return f"{local:%b} {local.day}"
+
+
+_DAYS_OF_WEEK = 7
 
 
 def list_costs(bill: Bill, count: int, *, is_dry_run: bool = False) -> Iterator[str]:

@@ -175,6 +175,18 @@ def test_a_whole_history_is_masked_and_recorded(
     assert flow.comment.startswith("masked 3 tool results")
 
 
+def test_what_is_told_of_a_plans_quota_is_recorded(
+    addon: ObservationMasking, tmp_path: Path
+) -> None:
+    flow, primary = connection(), {"used_percent": 12.5, "window_minutes": 300}
+    ask(addon, flow, history())
+    limits = {"type": "codex.rate_limits", "rate_limits": {"primary": primary}}
+    answer(addon, flow, CREATED, limits, SAID, COMPLETED)
+    (found,) = end(addon, tmp_path)
+    told = {"name": "primary", "used": 0.125, "resets": None, "minutes": 300}
+    assert ([told], 4) == (found["quota"], len(found["quota_account"]))
+
+
 def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
     addon: ObservationMasking, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

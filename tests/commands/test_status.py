@@ -843,6 +843,7 @@ def test_json_has_all_that_was_reckoned(capsys: pytest.CaptureFixture[str], reco
     assert told == {
         "records": str(records), "since": "2020-01-01T00:00:00+00:00", "time_zone": "UTC",
         "filters": {}, "replayed": False, "requests_left_out": 0, "harm": None, "by": "day",
+        "quota": [],
     }  # fmt: skip
     money = {
         "requests": 1, "before": 3.0, "after": 2.0, "saved": 1.0, "saved_error": 0.5,

@@ -19,6 +19,7 @@ import pytest
 from addon.proxy.authorities import write_bundle
 from addon.proxy.server import running_proxy
 from tests.live.harness import SECONDS
+from tests.tools.provider.plan import Plan
 from tests.tools.provider.provider import HOST, Provider
 from tests.tools.provider.responses import ACCOUNT
 from tests.tools.provider.script import Received, Reply, Script, ScriptedReplies, call
@@ -49,6 +50,7 @@ class Case(NamedTuple):
 
 LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
 MASKED = (" requests; input ", ", without masking ", "; obsmask page shows each request")
+QUOTA = ("obsmask: 5-hour limit: ", "% used, resets ", "; weekly limit: ")
 CLEARED = " requests asked the provider to clear; "
 CASES = (
     Case("mini-swe-agent", (), MASKED),
@@ -56,7 +58,7 @@ CASES = (
     Case("qwen-code", (), MASKED),
     Case("opencode", (), MASKED),
     Case("claude-code", (), (*MASKED, LEADS)),
-    Case("claude-code-oauth", (), (*MASKED, LEADS)),
+    Case("claude-code-oauth", (), (*MASKED, LEADS, *QUOTA)),
     Case(
         "claude-code",
         ("--as-it-is",),
@@ -135,7 +137,8 @@ def run_agent(
     write_project(client.scenario.project, workspace.work)
     replies = script_replies(client, workspace.work)
     (folder / "outer").mkdir()
-    with Provider(wrap(replies), tls_folder=folder / "tls", strict=True) as provider:
+    tls = folder / "tls"
+    with Provider(wrap(replies), tls_folder=tls, strict=True, plan=Plan()) as provider:
         behind = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
@@ -188,6 +191,8 @@ def test_codex_with_a_subscription_is_masked(tmp_path: Path) -> None:
     )
     session = run_agent(client, MASKING, tmp_path, lambda replies: replies)
     check_masked(session)
+    line = session.said.rstrip().splitlines()[-1]
+    assert [] == [words for words in QUOTA if words not in line], line
     assert {"/backend-api/codex/responses"} == {each.path for each in session.provider.requests}
 
 

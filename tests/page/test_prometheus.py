@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from addon.page.prometheus import Counters, LabelValues, expose, find_outcome
+from addon.quota import QuotaWindow
 from tests.support.made_up_records import bill, record
 from tests.support.marks import as_one_test
 from tests.support.places import ROOT
@@ -133,6 +134,16 @@ def test_requests_that_were_sent_once_more_are_counted_by_the_answer() -> None:
     assert {"accepted": 1, "refused": 1} == {
         dict(labels)["answer"]: count for (each, labels), count in found.items() if each == name
     }
+
+
+def test_a_plans_quota_is_as_it_was_told_last() -> None:
+    windows = [QuotaWindow("5h", used, 1_795_826_742, 300) for used in (0.2, 0.43)]
+    found = scrape(*({"quota": (window,), "quota_account": "1a9a"} for window in windows), {})
+    labels = {"account": "1a9a", "window": "5h"}
+    assert 0.43 == found[key("observation_masking_quota_used_ratio", **labels)]
+    assert (
+        1_795_826_742 == found[key("observation_masking_quota_resets_timestamp_seconds", **labels)]
+    )
 
 
 def test_of_many_combinations_the_first_thousand_are_told_apart() -> None:

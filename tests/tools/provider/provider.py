@@ -24,6 +24,7 @@ from tornado.http1connection import HTTP1Connection
 
 from addon.recordings.replies import make_tls_context
 from tests.tools.provider.dialects import DIALECTS, RESPONSES, Dialect
+from tests.tools.provider.plan import Plan
 from tests.tools.provider.responses_socket import ResponsesSocket
 from tests.tools.provider.script import JsonDict, Received, Reply, Script, Spell
 
@@ -58,6 +59,7 @@ class Provider:
     is_old: whether a request comes from an account that the vendor spares what is new; by default
         one with `old-account` in its credential.
     listening: the socket that it serves; by default one of its own on loopback.
+    plan: what subscribers have; it is told with each of their answers.
     websockets: whether Responses can be had over a WebSocket; a client that asks is else told 426,
         to use HTTP.
 
@@ -78,6 +80,7 @@ class Provider:
         is_old: Callable[[Received], bool] = is_old_account,
         websockets: bool = True,
         listening: socket.socket | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self.requests: list[Received] = []
         self.refusals: list[str] = []
@@ -87,6 +90,7 @@ class Provider:
         self._tls = make_tls_context(tls_folder, NAMES) if tls_folder else None
         self._script, self._strict, self._websockets = script, strict, websockets
         self._is_old = is_old
+        self.plan = plan
         self.least_cleared, self.refuses_clearing = 0, False
         self._histories: dict[str, tuple[list[Any], JsonDict]] = {}
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
@@ -154,7 +158,10 @@ class Provider:
     def reply(self, received: Received) -> tuple[Reply, JsonDict]:
         """Return what the script answers, and the usage to report."""
         reply = self._script(received)
-        return reply, self._caches[received.dialect].usage(received, reply)
+        usage = self._caches[received.dialect].usage(received, reply)
+        if self.plan is not None:
+            self.plan.add(usage)
+        return reply, usage
 
     def _routes(self) -> Iterator[Any]:
         socket = ResponsesSocket if self._websockets else _NoSocket
@@ -258,6 +265,8 @@ class _Model(_Handler):
         if received is None:
             return
         reply, usage = self._provider.reply(received)
+        for name, value in self._provider.plan.headers(received) if self._provider.plan else ():
+            self.set_header(name, value)
         if reply.status != 200:
             self._refuse(reply.status)
             return

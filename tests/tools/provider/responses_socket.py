@@ -14,6 +14,7 @@ from tornado import iostream, websocket
 
 from tests.tools.provider import responses
 from tests.tools.provider.dialects import Dialect
+from tests.tools.provider.plan import Plan
 from tests.tools.provider.responses import items_of
 from tests.tools.provider.script import JsonDict, Received, Reply
 
@@ -27,6 +28,9 @@ class Answering(Protocol):
     def find_problem(self, received: Received, dialect: Dialect) -> str | None: ...
 
     def reply(self, received: Received) -> tuple[Reply, JsonDict]: ...
+
+    @property
+    def plan(self) -> Plan | None: ...
 
 
 class ResponsesSocket(websocket.WebSocketHandler):
@@ -71,6 +75,9 @@ class ResponsesSocket(websocket.WebSocketHandler):
         if reply.status != 200:
             await self._refuse(reply.status)
             return
+        plan = self._provider.plan
+        if plan is not None and (event := plan.event(received)) is not None:
+            await self._send(event)
         for number, event in enumerate(responses.tell_events(received, reply, usage)):
             if number == reply.dies_after:
                 self.close()
