@@ -205,7 +205,6 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
         "predicted_cached_tokens": cost.predicted,
         "cached_tokens_basis": cost.basis,
         **_describe_bill(cost.before, "before"),
-        **_describe_bill(cost.before_warm, "before_warm"),
         **_describe_bill(cost.after, "after"),
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
         "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),

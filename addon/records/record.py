@@ -460,11 +460,6 @@ class RequestRecord(BaseModel):
         Amount | None, means("What the prompt would have cost unmasked.", "input tokens")
     ] = None
     cost_dollars_before: Annotated[Amount | None, means("The same.", "US dollars")] = None
-    cost_tokens_before_warm: Annotated[
-        Amount | None,
-        means("The same if the provider's cache had lost nothing.", "input tokens"),
-    ] = None
-    cost_dollars_before_warm: Annotated[Amount | None, means("The same.", "US dollars")] = None
     cost_tokens_after: Annotated[
         Amount | None, means("What the prompt cost masked.", "input tokens")
     ] = None

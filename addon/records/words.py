@@ -322,31 +322,25 @@ def render_cost(record: RequestRecord) -> str:
     words say so: `cost $0.016, about as much as without masking`.
     """
     currency = find_record_currency(record)
-    before, warm = record.cost_tokens_before or 0.0, record.cost_tokens_before_warm or 0.0
-    after, error = record.cost_tokens_after or 0.0, record.saved_tokens_error or 0.0
+    before, after = record.cost_tokens_before or 0.0, record.cost_tokens_after or 0.0
+    error = record.saved_tokens_error or 0.0
     amounts = (
-        (record.cost_dollars_before, record.cost_dollars_before_warm, record.cost_dollars_after)
+        (record.cost_dollars_before, record.cost_dollars_after)
         if currency.is_dollars
-        else (before, warm, after)
+        else (before, after)
     )
-    shown_before, shown_warm, shown_after = (currency.render_bare(each or 0.0) for each in amounts)
+    shown_before, shown_after = (currency.render_bare(each or 0.0) for each in amounts)
     verb, unit = ("cost", "") if currency.is_dollars else ("worth", " input tokens")
     if currency.is_dollars and currency.basis:
         verb = "cost about" if currency.borrowed_from else "cost"
         unit = f" {currency.basis}"
-    has_note = abs(before - warm) > _WORTH_MENTIONING * before
-    note = f" ({shown_warm} with a warm cache)" if has_note else ""
     if before == after:
-        return f"{verb} {shown_after}{unit}{note}"
+        return f"{verb} {shown_after}{unit}"
     if is_about_nothing(before - after, error):
-        return f"{verb} {shown_after}{unit}{note}, about as much as without masking"
+        return f"{verb} {shown_after}{unit}, about as much as without masking"
     change = after / before - 1 if before else 0.0
     off = render_error(error / before if before else 0.0, "{:.0f}")
-    return f"{verb} {shown_before}{note} -> {shown_after}{unit} ({change:+.0%}{off})"
-
-
-_WORTH_MENTIONING = 0.01
-"""The part of a bill by which a warm cache must change it to be mentioned."""
+    return f"{verb} {shown_before} -> {shown_after}{unit} ({change:+.0%}{off})"
 
 
 def render_prices(record: RequestRecord) -> str:

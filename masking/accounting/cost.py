@@ -346,7 +346,6 @@ class Cost:
     """A request's bill before and after masking, and what the cache was predicted to hold.
 
     before: the bill without masking, if the cache lost the same part of both prompts.
-    before_warm: the bill without masking, if the cache had lost nothing.
     predicted: the tokens of the sent prompt that should have been cached.
     hit_rate: the part of the predicted tokens that were cached.
     margin: by how much the bill of the prompt that was not sent, and so the saving, may be off, in
@@ -354,7 +353,6 @@ class Cost:
     """
 
     before: PromptCost
-    before_warm: PromptCost
     after: PromptCost
     predicted: int
     hit_rate: float
@@ -422,17 +420,16 @@ def price_request(
     # a cache would hold that lost nothing.
     warm = min(rules.round(other_common.tokens), other_tokens)
     other_hits = warm * hits / predicted if predicted else warm * last_hit_rate
-    other_cached, other_warm = other_hits + surplus, warm + surplus
+    other_cached = other_hits + surplus
     if sent.common == other.common:
         # The same prefix of both had been sent before: what was read for the one would have been
         # read for the other. If it reaches beyond all that is masked, as after a restart, of which
         # nothing is known, the other prompt is cached up to the same place.
         altered = sent.altered * sent_tokens / max(1, sent.tokens)
         if cached < max(predicted + 1, altered):
-            other_cached, other_warm = cached, max(cached, predicted)
+            other_cached = cached
         else:
-            surplus = max(0.0, cached - hits + other_tokens - sent_tokens)
-            other_cached, other_warm = other_hits + surplus, warm + surplus
+            other_cached = other_hits + max(0.0, cached - hits + other_tokens - sent_tokens)
 
     # What the tokens cost that are not cached. If the provider says how many of them are written,
     # the same part is written of the other prompt.
@@ -442,9 +439,7 @@ def price_request(
     else:
         price = other_price = _price_as_reported(sent_tokens - cached, usage, pricing)
     paid = _price(sent_tokens, cached, price, pricing)
-    paid_warm = _price(sent_tokens, max(cached, predicted), price, pricing)
     estimated = _price(other_tokens, other_cached, other_price, pricing)
-    estimated_warm = _price(other_tokens, other_warm, other_price, pricing)
 
     # How far the estimated bill may be off. An error in what was masked before is in the whole
     # prompt and in its cached part alike, so it costs as much as cached tokens do (`shared`); the
@@ -468,7 +463,6 @@ def price_request(
     is_masked = counts.is_masked
     return Cost(
         before=estimated if is_masked else paid,
-        before_warm=estimated_warm if is_masked else paid_warm,
         after=paid if is_masked else estimated,
         predicted=predicted,
         hit_rate=hit_rate,

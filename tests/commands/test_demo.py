@@ -163,8 +163,7 @@ def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     """Return a request with tool results of these texts, before and after."""
     nothing = PromptCost(prompt=0.0, cached=0.0, cost=0.0, dollars=None)
     cost = Cost(
-        before=nothing, before_warm=nothing, after=nothing,
-        predicted=0, hit_rate=1.0, basis="simulated",
+        before=nothing, after=nothing, predicted=0, hit_rate=1.0, basis="simulated",
     )  # fmt: skip
     return PlayedRequest(written, sent, cost, INPUT_TOKENS, record={})
 

@@ -47,11 +47,7 @@ OF_THE_RUN = (
     "config_digest",
     "masking",
 )
-OF_WHAT_WAS_SENT = (
-    "predicted_cached_tokens",
-    "cost_tokens_before_warm",
-    "cost_dollars_before_warm",
-)
+OF_WHAT_WAS_SENT = ("predicted_cached_tokens",)
 """What is expected of the prompt that was sent."""
 
 

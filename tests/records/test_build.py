@@ -122,8 +122,7 @@ def test_everything_that_is_measured_and_billed_is_in_the_record() -> None:
     measured = {field.name for field in dataclasses.fields(Sizes)}
     plain = PromptCost(1.0, 0.0, 1.0, None)
     cost = Cost(
-        before=plain, before_warm=plain, after=plain, predicted=0, hit_rate=1.0, basis="reported",
-        margin=NO_MARGIN,
+        before=plain, after=plain, predicted=0, hit_rate=1.0, basis="reported", margin=NO_MARGIN,
     )  # fmt: skip
     entry = Entry(
         cost=cost, conversation=7, bill=NO_BILL, so_far=NO_BILL, masked_before=None,

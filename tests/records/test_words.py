@@ -204,13 +204,11 @@ def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
 def entry_of(
     before: PromptCost,
     after: PromptCost,
-    warm: PromptCost | None = None,
     so_far: Bill = NO_BILL,
     margin: Margin = NO_MARGIN,
 ) -> Entry:
     cost = Cost(
-        before=before, before_warm=warm or before, after=after, predicted=0, hit_rate=1.0,
-        basis="reported", margin=margin,
+        before=before, after=after, predicted=0, hit_rate=1.0, basis="reported", margin=margin,
     )  # fmt: skip
     return Entry(
         cost=cost,
@@ -267,11 +265,6 @@ def dollars(cost: float) -> PromptCost:
             entry_of(tokens(1_200), tokens(600)),
             "worth 1,200 -> 600 input tokens (-50%)",
             id="without a price in tokens",
-        ),
-        pytest.param(
-            entry_of(tokens(1_000), tokens(500), warm=tokens(400)),
-            "worth 1,000 (400 with a warm cache) -> 500 input tokens (-50%)",
-            id="a cold cache shows both figures",
         ),
         pytest.param(
             entry_of(dollars(20), dollars(10), margin=Margin(2.0)),

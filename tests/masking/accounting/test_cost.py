@@ -250,22 +250,21 @@ def test_what_stands_after_the_last_mark_is_plain(
 
 
 @pytest.mark.parametrize(
-    ("usage", "predicted", "share", "warm"),
+    ("usage", "share", "cached"),
     [
-        pytest.param(None, 5_000, 1, 9_000, id="nothing reported"),
-        pytest.param(Usage(prompt=6_000, cached=5_000), 5_000, 1, 9_000, id="as predicted"),
-        pytest.param(Usage(prompt=6_000, cached=1_250), 5_000, 0.25, 9_000, id="a quarter of it"),
-        pytest.param(Usage(prompt=6_000, cached=0), 5_000, 0, 9_000, id="a cold cache"),
-        pytest.param(Usage(prompt=6_000, cached=5_500), 5_000, 1, 9_500, id="more than predicted"),
+        pytest.param(None, 1, 9_000, id="nothing reported"),
+        pytest.param(Usage(prompt=6_000, cached=5_000), 1, 9_000, id="as predicted"),
+        pytest.param(Usage(prompt=6_000, cached=1_250), 0.25, 2_250, id="a quarter of it"),
+        pytest.param(Usage(prompt=6_000, cached=0), 0, 0, id="a cold cache"),
+        pytest.param(Usage(prompt=6_000, cached=5_500), 1, 9_500, id="more than predicted"),
     ],
 )
-def test_both_are_shown_what_the_cache_held_and_what_it_would_have_held(
-    usage: Usage | None, predicted: int, share: float, warm: float
+def test_the_cache_held_of_the_other_prompt_what_it_held_of_the_one_that_was_sent(
+    usage: Usage | None, share: float, cached: float
 ) -> None:
     cost = spend(usage)
-    assert (predicted, share) == (cost.predicted, cost.hit_rate)
-    assert (10_000, warm) == amounts(cost.before_warm)
-    assert (10_000, warm * share) == amounts(cost.before)
+    assert (5_000, share) == (cost.predicted, cost.hit_rate)
+    assert (10_000, cached) == amounts(cost.before)
 
 
 @pytest.mark.parametrize(
@@ -487,28 +486,13 @@ def test_bills_stay_within_what_their_tokens_can_cost(
     cost = bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
     read, write = pricing.ratios
     assert 0 <= cost.hit_rate <= 1
-    for bill in (cost.before, cost.before_warm, cost.after):
+    for bill in (cost.before, cost.after):
         assert 0 <= bill.cached <= bill.prompt
         plain = bill.prompt * pricing.factor_at(bill.prompt)
         assert read * plain <= bill.cost * (1 + 1e-9)
         assert bill.cost <= write * plain * (1 + 1e-9)
         assert bill.dollars is not None
         assert bill.dollars == pytest.approx(2.5e-6 * bill.cost)
-
-
-@given(sides(), sides(), usages, pricings, st.booleans(), shares)
-def test_a_cache_that_lost_nothing_is_never_dearer(
-    before: PromptTokens,
-    after: PromptTokens,
-    usage: Usage | None,
-    pricing: Pricing,
-    masked: bool,
-    last_hit_rate: float,
-) -> None:
-    cost = bill_request(before, after, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
-    assert cost.before_warm.prompt == cost.before.prompt
-    assert cost.before_warm.cached >= cost.before.cached * (1 - 1e-9)
-    assert cost.before_warm.cost <= cost.before.cost * (1 + 1e-9)
 
 
 @given(sides(), sides(), pricings, st.integers(1, 300_000), st.integers(0, 300_000))
@@ -519,7 +503,9 @@ def test_the_cache_falls_short_of_both_prompts_in_the_same_proportion(
     cost = bill_request(before, after, usage, pricing, masked=True)
     if cached <= cost.predicted and cost.predicted:
         share = cached / cost.predicted
-        assert cost.before.cached == pytest.approx(share * cost.before_warm.cached)
+        usage = Usage(prompt=prompt, cached=cost.predicted)
+        warm = bill_request(before, after, usage, pricing, masked=True)
+        assert cost.before.cached == pytest.approx(share * warm.before.cached)
         assert cost.hit_rate == pytest.approx(cached / cost.predicted)
 
 
