@@ -189,7 +189,7 @@ class Exchange:
         self._rewritten: Rewritten | None = None
         self._masked: Masked | None = None
         self._is_settled = False
-        self._unmeasured: tuple[Rewrite, bytes] | None = None
+        self._unmeasured: tuple[Rewrite, int] | None = None
         self._measuring: Measuring | None = None
         self._history: Exchange | None = None
         self._events: list[bytes] = []
@@ -348,9 +348,9 @@ class Exchange:
         )
         recorder, history = engine.recorder, self._history
         if self._unmeasured:
-            rewrite, original = self._unmeasured
+            rewrite, size = self._unmeasured
             observed = self._rewritten.observed
-            self._measuring = recorder.measure(rewrite, original, observed=observed)
+            self._measuring = recorder.measure(rewrite, size, observed=observed)
             self._unmeasured = None
         measured_history = history._measuring if history else None
 
@@ -396,13 +396,13 @@ class Exchange:
         """
         if rewrite.obstacle is not None or self._masked is None or self._rewritten is None:
             return
-        original = self._masked.original
-        is_small = len(original) < _SMALL_BYTES and rewrite.redactions is None
+        size = self._masked.size
+        is_small = size < _SMALL_BYTES and rewrite.redactions is None
         if is_small and not self.received.replay:
-            self._unmeasured = rewrite, original
+            self._unmeasured = rewrite, size
             return
         observed = self._rewritten.observed
-        self._measuring = self._engine.recorder.measure(rewrite, original, observed=observed)
+        self._measuring = self._engine.recorder.measure(rewrite, size, observed=observed)
 
 
 class ResponseCopy:

@@ -87,7 +87,7 @@ class Masked(NamedTuple):
     """What becomes of a request. Without an `attempt`, its own bytes go on.
 
     rewritten: what its record says.
-    original: its own body, decoded.
+    size: the bytes of its own body, decoded.
     substitute: what goes out if the attempt is refused; None if nothing does.
     awaited: what is known of its conversation, for a request that continues its answer; None where
         that shows all of it.
@@ -95,7 +95,7 @@ class Masked(NamedTuple):
 
     rewritten: Rewritten
     attempt: Attempt | None = None
-    original: bytes = b""
+    size: int = 0
     substitute: Substitute | None = None
     awaited: AwaitedAnswer | None = None
 
@@ -204,7 +204,7 @@ class Masker:
         if draft.observed:
             bytes_after = len(carrier.encode(rewrite.body)) if is_changed else carrier.size
             rewritten = draft.describe(rewrite, bytes_after)
-            return Masked(rewritten, attempt, original, awaited=awaited)
+            return Masked(rewritten, attempt, len(original), awaited=awaited)
 
         # Replace its body.
         carrier.mark(rewrite.decisions)
@@ -224,7 +224,7 @@ class Masker:
                 betas=None if rewrite.clearing is None else betas,
                 rewritten=draft.describe(instead, len(body)),
             )
-        return Masked(rewritten, attempt, original, substitute, awaited)
+        return Masked(rewritten, attempt, len(original), substitute, awaited)
 
 
 def pass_through(carrier: Carrier, received: Received) -> Rewritten:

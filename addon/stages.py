@@ -183,7 +183,6 @@ class Measured:
                 kept=Counter(sizes.kept) + Counter(bound=cleared),
                 result_reasons=tuple(reasons),
                 tool_chars_after=sizes.tool_chars_before,
-                tool_tokens_after=sizes.tool_tokens_before,
                 request_tokens_after=sizes.request_tokens_before,
             ),
         )

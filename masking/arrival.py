@@ -334,12 +334,11 @@ def shorten(conversation: Conversation, long_results: Sequence[LongResult]) -> A
 class LeftOut(NamedTuple):
     """What is left out of the long results of a request.
 
-    results, chars, tokens: how many were shortened, and by how much; tokens are estimated.
+    results, tokens: how many were shortened, and by how much, by estimate.
     before: the tokens that are left out of its history, where the provider holds that.
     """
 
     results: int
-    chars: int
     tokens: int
     before: int = 0
 
@@ -349,7 +348,6 @@ def measure_left_out(arrived: Arrived, before: int = 0) -> LeftOut:
     cuts = [each for long in arrived.shortened for each in long.replacements]
     return LeftOut(
         results=len(arrived.shortened),
-        chars=sum(len(each.text) - len(each.placeholder) for each in cuts),
         tokens=sum(each.saves(estimate_tokens) for each in cuts),
         before=before,
     )

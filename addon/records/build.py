@@ -141,7 +141,6 @@ def _describe_left_out(left_out: LeftOut, priced: Priced | None) -> Mapping[str,
     fields: dict[str, object] = {}
     if left_out.results:
         fields["shortened"] = left_out.results
-        fields["left_out_chars"] = left_out.chars
         fields["left_out_tokens"] = left_out.tokens
     if priced is None:
         return fields

@@ -21,7 +21,7 @@ from addon.stages import Clearing, Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
 from masking.prices import Source
-from masking.reduction import InvariantStatus, ReductionStage
+from masking.reduction import ReductionStage
 from masking.wire import OnHistoryEdit, Purpose
 
 Unit = Literal[
@@ -293,10 +293,9 @@ class RequestRecord(BaseModel):
             "`already_shortened`."
         ),
     ] = None
-    left_out_chars: Annotated[
-        Count | None, means("What was left out of the shortened results.", "characters")
+    left_out_tokens: Annotated[
+        Count | None, means("What was left out of the shortened results.", "tokens")
     ] = None
-    left_out_tokens: Annotated[Count | None, means("The same.", "tokens")] = None
     masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
     redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
     reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None
@@ -318,16 +317,6 @@ class RequestRecord(BaseModel):
     tool_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
         None
     )
-    json_chars_before: Annotated[
-        Count | None, means("The whole request, before masking.", "characters")
-    ] = None
-    json_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
-        None
-    )
-    tool_tokens_before: Annotated[
-        Count | None, means("All tool results, before masking.", "tokens")
-    ] = None
-    tool_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = None
     request_tokens_before: Annotated[
         Count | None, means("The whole request, before masking.", "tokens")
     ] = None
@@ -352,10 +341,6 @@ class RequestRecord(BaseModel):
     reduction_stage: Annotated[ReductionStage | None, means("How far a reduction had to go.")] = (
         None
     )
-    reduction_status: Annotated[
-        InvariantStatus | None,
-        means("`fallback` if the last stage was reached."),
-    ] = None
     dropped_messages: Annotated[Count | None, means("Messages that a reduction dropped.")] = None
     bytes_before: Annotated[
         Count | None, means("The body on the wire, before masking.", "bytes")

@@ -113,23 +113,24 @@ class Recorder:
 
         self._worker.submit(job)
 
-    def measure(self, rewrite: Rewrite, original: bytes, *, observed: bool = False) -> Measuring:
-        """Measure a request; when too many wait, leave its tokens uncounted, or all of it.
+    def measure(self, rewrite: Rewrite, size: int, *, observed: bool = False) -> Measuring:
+        """Measure a request of so many bytes.
 
-        Its tokens stay uncounted, too, if another request has waited for that for long enough.
+        When too many wait, leave its tokens uncounted, or all of it. Its tokens stay uncounted,
+        too, if another request has waited for that for long enough.
         """
         if self._pending_bytes >= _MAX_PENDING_BYTES:
             self.left_out.add("sizes")
             return _NOT_MEASURED
         is_long = len(rewrite.conversation.items) > _MAX_COUNTED_ELEMENTS
         is_counted = self._pending_bytes < _MAX_COUNTED_BYTES and not is_long
-        counter, size = self._counter if is_counted else None, len(original)
+        counter = self._counter if is_counted else None
 
         def job() -> Measured:
             if counter is not None:
                 load_o200k_base()  # for the first one, while no other request waits for the turn
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
-                measured = _measure(rewrite, original, counter)
+                measured = _measure(rewrite, counter)
             if measured.prompt is None:
                 self.left_out.add("tokens")
             if rewrite.redactions is not None:
@@ -265,14 +266,14 @@ class Recorder:
             self._pending_bytes += size
 
 
-def _measure(rewrite: Rewrite, original: bytes, counter: TokenCounter | None) -> Measured:
+def _measure(rewrite: Rewrite, counter: TokenCounter | None) -> Measured:
     prompt = None
     with suppress(OverdueError):
         prompt = read_prompt(rewrite, counter) if counter else None
     arrived = rewrite.arrived
     shortened = arrived.shortened if arrived is not None else ()
     return Measured(
-        sizes=measure(rewrite, original, prompt),
+        sizes=measure(rewrite, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),

@@ -22,11 +22,11 @@ from masking.wire import is_plausible
 
 _CHANGED = (
     *("masked", "masked_images", "redacted", "reduced", "dropped", "dropped_messages"),
-    *("rereads", "shortened", "left_out_chars", "left_out_tokens"),
+    *("rereads", "shortened", "left_out_tokens"),
     *("arrival_rereads", "arrival_quotes"),
 )
 _PAIRS = (
-    *("tool_chars", "json_chars", "tool_tokens", "request_tokens", "bytes"),
+    *("tool_chars", "request_tokens", "bytes"),
     *("cost_tokens", "cost_dollars"),
 )
 _ERRORS = (
@@ -40,7 +40,6 @@ _NOTHING: Mapping[str, object] = {
     "kept": {},
     "long_kept": None,
     "reduction_stage": None,
-    "reduction_status": None,
     "redaction_scenarios": None,
     "boundary_moved": False,
     "move_price_tokens": None,

@@ -277,7 +277,7 @@ class _Replayer:
             number=self._number,
             model=conversation.model,
             pricing=pricing,
-            sizes=measure(outcome, recorded.body, prompt),
+            sizes=measure(outcome, prompt),
             reasons=tuple(decision.reason for decision in outcome.decisions),
             entry=entry,
             left_out=measure_left_out(arrived),

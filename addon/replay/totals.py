@@ -229,8 +229,6 @@ class Totals:
     masked_tool_results: int = 0
     tool_chars_before: int = 0
     tool_chars_after: int = 0
-    json_chars_before: int = 0
-    json_chars_after: int = 0
     bill: Bill = NO_BILL
     sliding: Bill = NO_BILL
     arrival: ArrivalTotals = NO_ARRIVAL
@@ -330,8 +328,6 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         masked_tool_results=sizes.masked,
         tool_chars_before=sizes.tool_chars_before,
         tool_chars_after=sizes.tool_chars_after,
-        json_chars_before=sizes.json_chars_before,
-        json_chars_after=sizes.json_chars_after,
         bill=entry.bill.ask_again(rereads.affected + arrival.rereads.affected),
         sliding=compared.sliding.entry.bill,
         arrival=arrival,
@@ -412,8 +408,6 @@ class Summary:
     masked_tool_results: int
     tool_chars_before: int
     tool_chars_after: int
-    json_chars_before: int
-    json_chars_after: int
     tokens_before: int
     tokens_after: int
     cost_unit: CostUnit
@@ -458,8 +452,6 @@ def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
         masked_tool_results=totals.masked_tool_results,
         tool_chars_before=totals.tool_chars_before,
         tool_chars_after=totals.tool_chars_after,
-        json_chars_before=totals.json_chars_before,
-        json_chars_after=totals.json_chars_after,
         tokens_before=round(bill.prompt_before),
         tokens_after=round(bill.prompt_after),
         cost_unit=unit,

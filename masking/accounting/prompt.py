@@ -25,7 +25,7 @@ from masking.conversation import (
     Piece,
 )
 from masking.model import MASKS, REASONS, Decision, Reason, Speaker
-from masking.reduction import InvariantStatus, ReductionStage
+from masking.reduction import ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter, count_tools
 from masking.wire.format import WireFormat
@@ -396,7 +396,6 @@ class Sizes:
     masked: int
     shortened: int | None = None
     long_kept: Mapping[str, int] | None = None
-    left_out_chars: int | None = None
     left_out_tokens: int | None = None
     masked_images: int = 0
     redacted: int = 0
@@ -406,20 +405,15 @@ class Sizes:
     result_reasons: Runs
     tool_chars_before: int
     tool_chars_after: int
-    json_chars_before: int
-    json_chars_after: int
-    tool_tokens_before: int | None = None
-    tool_tokens_after: int | None = None
     request_tokens_before: int | None = None
     request_tokens_after: int | None = None
     composition: Mapping[str, int] | None = None
     redaction_scenarios: tuple[int, ...] | None = None
     reduction_stage: ReductionStage | None = None
-    reduction_status: InvariantStatus | None = None
     dropped_messages: int | None = None
 
 
-def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> Sizes:
+def measure(rewrite: Rewrite, prompt: Prompt | None = None) -> Sizes:
     """Measure a request before masking and after; without its prompt, all but its tokens."""
     decisions, plan, redactions = rewrite.decisions, rewrite.plan, rewrite.redactions
     row = [decision.reason for decision in decisions]
@@ -436,9 +430,6 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
     outcomes: Counter[str] = Counter(each.outcome for each in long_results)
     cuts = [each for long in long_results for each in long.replacements]
     left_out = sum([len(each.text) - len(each.placeholder) for each in cuts])
-    json_before = json_after = _count_chars(original)
-    if rewrite.body is not original:
-        json_after = _count_chars(rewrite.body)
     return Sizes(
         messages=len(rewrite.conversation.items),
         tool_turns=rewrite.conversation.turns,
@@ -446,7 +437,6 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
         masked=sum(reasons.pop(reason, 0) for reason in MASKS),
         shortened=outcomes.pop("shortened", None),
         long_kept=dict(outcomes) or None,
-        left_out_chars=left_out or None,
         left_out_tokens=sum(prompt.left_out.values()) or None if prompt else None,
         masked_images=len(replaced) - len(texts),
         redacted=reasons.pop("redacted", 0),
@@ -456,23 +446,13 @@ def measure(rewrite: Rewrite, original: bytes, prompt: Prompt | None = None) -> 
         result_reasons=run_lengths(row),
         tool_chars_before=chars + left_out,
         tool_chars_after=chars + change,
-        json_chars_before=json_before,
-        json_chars_after=json_after,
-        tool_tokens_before=prompt.results_before if prompt else None,
-        tool_tokens_after=prompt.results_after if prompt else None,
         request_tokens_before=prompt.tokens_before if prompt else None,
         request_tokens_after=prompt.tokens_after if prompt else None,
         composition=prompt.parts if prompt else None,
         redaction_scenarios=redactions.scenarios if redactions else None,
         reduction_stage=plan.stage if plan else None,
-        reduction_status=plan.invariant_status if plan and plan.stage is not None else None,
         dropped_messages=len(plan.dropped) if plan else None,
     )
-
-
-def _count_chars(body: bytes) -> int:
-    """Return the code points of a body in UTF-8; what is not UTF-8 counts as U+FFFD."""
-    return len(body) if body.isascii() else len(body.decode("utf-8", "replace"))
 
 
 def run_lengths(reasons: Iterable[Reason]) -> Runs:

@@ -187,7 +187,7 @@ def test_what_was_shortened_is_kept_for_recall_and_recorded(session: Shortened) 
     assert f"1 {OUTPUT}" in kept
     record = session.read_records()[-1]
     assert (1, WHOLE) == (record["shortened"], record["tool_chars_before"])
-    assert record["left_out_chars"] == WHOLE - record["tool_chars_after"]
+    assert 0 < record["tool_chars_after"] < WHOLE
     assert record["left_out_tokens"] > 0
     assert record["arrival_saved_tokens"] > 0
 

@@ -124,12 +124,12 @@ def test_a_large_body_is_not_measured_while_another_is_masked() -> None:
     masking = threading.Thread(target=mask)
     masking.start()
     begun.wait()
-    measuring = metrics.measure(_rewrite(), BODY)
+    measuring = metrics.measure(_rewrite(), len(BODY))
     measuring.add_done_callback(lambda _: None)
     metrics.settle()
     was_done = measuring.done()
     go.set()
-    assert (False, len(BODY)) == (was_done, _read_size(measuring.result()))
+    assert (False, 1) == (was_done, _count_messages(measuring.result()))
     masking.join()
     metrics.close()
 
@@ -149,11 +149,11 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
     metrics, wait = Recorder(LoopLog()), Wait()
     if not waits:
         wait.end()
-    measured = metrics.measure(_rewrite(), BODY).result()
+    measured = metrics.measure(_rewrite(), len(BODY)).result()
     wait.end()
     metrics.close()
     assert measured is not None
-    assert (len(BODY), is_counted) == (_read_size(measured), measured.prompt is not None)
+    assert (1, is_counted) == (_count_messages(measured), measured.prompt is not None)
     expected = "" if is_counted else "; dropped under load: 1 whose tokens are not counted"
     assert expected == str(metrics.left_out)
 
@@ -161,7 +161,7 @@ def test_a_large_body_is_counted_as_long_as_no_request_has_to_wait_too_long(
 def test_small_bodies_are_counted_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_MEASURING", 0.0)
     metrics, wait = Recorder(LoopLog()), Wait()
-    measured = metrics.measure(_rewrite(SMALL), SMALL).result()
+    measured = metrics.measure(_rewrite(SMALL), len(SMALL)).result()
     wait.end()
     metrics.close()
     assert measured is not None
@@ -211,7 +211,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
         check_turn()
 
     metrics._counter = TokenCounter(check=check)
-    measuring = metrics.measure(_rewrite(), BODY)
+    measuring = metrics.measure(_rewrite(), len(BODY))
     measuring.add_done_callback(lambda _: None)
     begun.wait()
 
@@ -235,7 +235,7 @@ def test_a_request_that_waits_ends_the_counting_of_another_and_waits_no_more(
 def test_what_was_measured_is_let_go_of() -> None:
     metrics, rewrite = Recorder(LoopLog()), _rewrite()
     ref = weakref.ref(rewrite.conversation.parsed[0])
-    measuring = metrics.measure(rewrite, BODY)
+    measuring = metrics.measure(rewrite, len(BODY))
     del rewrite
     assert measuring.result() is not None
     assert ref() is None
@@ -266,5 +266,5 @@ def _rewrite(body: bytes = BODY) -> Rewrite:
     return rewrite_request(read_request(body), Settings().strategies)
 
 
-def _read_size(measured: object) -> int:
-    return measured.sizes.json_chars_before  # type: ignore[attr-defined, no-any-return]
+def _count_messages(measured: object) -> int:
+    return measured.sizes.messages  # type: ignore[attr-defined, no-any-return]

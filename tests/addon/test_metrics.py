@@ -58,7 +58,7 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
 
 MONEY = ("cost_", "saved_", "net_")
 AT_ARRIVAL = (
-    *("shortened", "long_kept", "left_out_chars", "left_out_tokens"),
+    *("shortened", "long_kept", "left_out_tokens"),
     *("arrival_rereads", "arrival_quotes", "arrival_saved_tokens", "arrival_saved_tokens_error"),
     *("arrival_saved_dollars", "arrival_saved_dollars_error"),
 )
@@ -135,7 +135,6 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "result_reasons": [[2, "masked"], [2, "in_window"]],
         "redaction_scenarios": None,
         "reduction_stage": None,
-        "reduction_status": None,
         "dropped_messages": None,
         "first_chunk_seconds": None,
         "model_window_tokens": 128_000,
@@ -165,13 +164,10 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     assert costs["cost_tokens_after"] == 90
     assert costs["net_tokens"] == pytest.approx(costs["cost_tokens_before"] - 90)
     assert costs["net_tokens"] > 0
-    assert tokens["bytes_before"] == tokens["json_chars_before"] == len(body)
-    assert tokens["bytes_after"] == tokens["json_chars_after"] == len(arrived)
+    assert (tokens["bytes_before"], tokens["bytes_after"]) == (len(body), len(arrived))
     assert tokens["tool_chars_before"] == 4_000
     assert tokens["tool_chars_after"] == 2_000 + 2 * len(placeholder)
-    saved = tokens["tool_tokens_before"] - tokens["tool_tokens_after"]
-    assert tokens["request_tokens_before"] - tokens["request_tokens_after"] == saved
-    assert 300 < saved < 400
+    assert 300 < tokens["request_tokens_before"] - tokens["request_tokens_after"] < 400
 
 
 @pytest.mark.live

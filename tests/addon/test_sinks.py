@@ -78,8 +78,8 @@ def test_tokens_are_counted_as_long_as_not_too_much_waits(
     rewrite = rewrite_request(read_request(body), Settings().strategies)
     got: list[RequestRecord] = []
     metrics.sinks.append(got.append)
-    metrics.measure(rewrite, bytes(size))
-    measuring = metrics.measure(rewrite, body)
+    metrics.measure(rewrite, size)
+    measuring = metrics.measure(rewrite, len(body))
     metrics.finish(Answered(rewritten=rewritten(priced=priced("gpt-4o"))), measuring)
     metrics.close()
     assert [record.tool_results for record in got] == [5]
@@ -114,6 +114,6 @@ def test_redactions_are_traced(metrics: Recorder, caplog: pytest.LogCaptureFixtu
         schema1=MaskPolicy(), redaction=RedactionPolicy(True, ("shell",), "[cut]")
     )
     rewrite = rewrite_request(read_request(body), strategies)
-    metrics.measure(rewrite, body)
+    metrics.measure(rewrite, len(body))
     metrics.close()
     assert len([each for each in caplog.messages if each.startswith("redacted {")]) == 5

@@ -122,8 +122,8 @@ def test_bodies_beyond_so_many_bytes_are_not_measured_nor_read(
 ) -> None:
     metrics = hanging()
     metrics.finish(Answered(rewritten=rewritten()))
-    first = metrics.measure(_rewrite(), bytes(64_000_000))
-    assert metrics.measure(_rewrite(), BODY).result(0) is None
+    first = metrics.measure(_rewrite(), 64_000_000)
+    assert metrics.measure(_rewrite(), len(BODY)).result(0) is None
     metrics.finish(Answered(rewritten=rewritten()), first, answer=PlainMessage(b"{}"))
     metrics.finish(Answered(rewritten=rewritten()), first)
     expected = "; dropped under load: 1 not measured, 1 with an answer that is not read"
@@ -136,7 +136,7 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
 ) -> None:
     monkeypatch.setattr(metrics_module, "_MAX_COUNTED_ELEMENTS", most)
     metrics = Recorder(LoopLog())
-    measured = metrics.measure(_rewrite(), BODY).result()
+    measured = metrics.measure(_rewrite(), len(BODY)).result()
     metrics.close()
     assert measured is not None
     assert (is_counted, len(MESSAGES)) == (measured.prompt is not None, measured.sizes.messages)
@@ -145,8 +145,8 @@ def test_the_tokens_of_a_very_long_list_are_not_counted(
 
 def test_what_is_done_makes_room(hanging: Callable[..., Recorder]) -> None:
     metrics = hanging()
-    metrics.measure(_rewrite(), bytes(64_000_000)).result()
-    assert metrics.measure(_rewrite(), BODY).result() is not None
+    metrics.measure(_rewrite(), 64_000_000).result()
+    assert metrics.measure(_rewrite(), len(BODY)).result() is not None
 
 
 def test_a_request_is_measured_although_its_hook_is_cancelled(
@@ -156,7 +156,7 @@ def test_a_request_is_measured_although_its_hook_is_cancelled(
     metrics.sinks[:] = [records.append]
     go = threading.Event()
     metrics._worker.submit(go.wait)
-    measuring = metrics.measure(_rewrite(), BODY)
+    measuring = metrics.measure(_rewrite(), len(BODY))
 
     async def give_up() -> None:
         waiting = asyncio.ensure_future(asyncio.wrap_future(measuring))

@@ -55,7 +55,8 @@ def test_a_replay_gives_the_numbers_that_the_addon_logged(
     assert len(shared) > 30
     # Conversations are told one after the other, and were had side by side.
     by_size = [
-        sorted(rows, key=lambda row: row["json_chars_before"]) for rows in (logged, requests)
+        sorted(rows, key=lambda row: (row["messages"], row["request_tokens_before"]))
+        for rows in (logged, requests)
     ]
     assert [[row[name] for row in by_size[0]] for name in sorted(shared)] == [
         [row[name] for row in by_size[1]] for name in sorted(shared)
@@ -76,7 +77,7 @@ def test_it_gives_the_numbers_that_the_addon_logged_of_what_it_shortened(
     logged = replay_recording(recording, config)
     (found,) = replay(capsys, recording, "--config", str(config))["conversations"]
     names = (
-        *("shortened", "long_kept", "left_out_chars", "left_out_tokens", "cost_dollars_before"),
+        *("shortened", "long_kept", "left_out_tokens", "cost_dollars_before"),
         *("cost_dollars_after", "arrival_saved_tokens", "arrival_saved_dollars"),
     )
     assert [[row[name] for name in names] for row in logged] == [
@@ -94,7 +95,7 @@ def test_a_recording_without_a_request_to_a_model_changes_no_figure(
 
 NAMES = (
     *("window_turns", "masked_tool_results", "tool_chars_before", "tool_chars_after"),
-    *("tokens_before", "tokens_after", "json_chars_before", "json_chars_after"),
+    *("tokens_before", "tokens_after"),
     *("cost_before", "cost_after", "delta_percent"),
 )
 

@@ -171,7 +171,7 @@ def test_a_reduction_that_would_leave_nothing_sends_the_original(
         arrived = live.send(CHAT, body).body
         record = live.record(CHAT)
     assert body == arrived
-    assert ("fallback", 0) == (record["reduction_status"], record["dropped_messages"])
+    assert ("fallback", 0) == (record["reduction_stage"], record["dropped_messages"])
 
 
 def test_the_start_names_every_strategy_that_is_on(upstream: Upstream, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_record_says_whether_the_request_would_fit_unmasked(
             ),
             None,
         )
-        for sizes in (measure(rewrite, body, read), measure(rewrite, body))
+        for sizes in (measure(rewrite, read), measure(rewrite))
     ]
     found = [(record.model_window_tokens, record.fits_unmasked) for record in answered]
     assert [expected, (window, None)] == found  # the second was not counted
@@ -106,7 +106,7 @@ def test_a_record_counts_calls_that_repeat_what_was_masked(
     prompt = read_prompt(rewrite, counter)
     repeated = ((0,), (0, 1))
     measured = Measured(
-        sizes=measure(rewrite, body), conversation_id="", prompt=prompt, repeated=repeated
+        sizes=measure(rewrite), conversation_id="", prompt=prompt, repeated=repeated
     )
     answered = Answered(rewritten=rewritten(), measured=measured)
     sent = Sent(

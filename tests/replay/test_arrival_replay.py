@@ -90,7 +90,7 @@ def test_a_result_counts_once_however_often_it_is_sent() -> None:
 
 def test_the_bill_before_is_the_clients_own_prompt() -> None:
     on, off = (sum_session(run_tests(25), given) for given in (settings(), OFF))
-    for name in ("cost_before", "tokens_before", "tool_chars_before", "json_chars_before"):
+    for name in ("cost_before", "tokens_before", "tool_chars_before"):
         assert getattr(off, name) == getattr(on, name)
     assert on.cost_after < off.cost_after
     assert off.arrival is None

@@ -86,7 +86,7 @@ def test_each_request_is_masked_as_the_addon_would() -> None:
         expected = rewrite_request(recorded.body, ratios)
         prompt = read_prompt(expected, COUNTER)
         assert tuple(d.reason for d in expected.decisions) == request.reasons
-        assert measure(expected, recorded.body, prompt) == request.sizes
+        assert measure(expected, prompt) == request.sizes
         assert prompt.tokens_before == request.entry.cost.before.prompt
         assert prompt.tokens_after == request.entry.cost.after.prompt
     assert {"masked", "held", "in_window"} == {*request.reasons}

@@ -31,7 +31,7 @@ from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from masking.wire.usage import Usage
-from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
+from tests.support.arrivals import OFF, SHORTENS, Remembering, write_lines
 from tests.support.builders import MASK_ALL, examples, policy, unchanged
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
@@ -144,30 +144,19 @@ def test_of_what_was_only_shortened_a_marker_differs() -> None:
 
 @WINDOWS
 def test_sizes_tell_both(window: MaskPolicy) -> None:
-    for told, rewrite in play(WRITERS[0], window):
+    for _, rewrite in play(WRITERS[0], window):
         prompt = read_prompt(rewrite, COUNTER)
-        sizes = measure(rewrite, told.body, prompt)
+        sizes = measure(rewrite, prompt)
         assert rewrite.arrived is not None
         count = len(rewrite.arrived.shortened)
         assert (count or None) == sizes.shortened
         results = rewrite.arrived.client.results
         whole = sum(len(result.text) for result in results)
-        chars = sum(
-            len(results[each.place].text) - _left(results[each.place].text)
-            for each in rewrite.arrived.shortened
-        )
         assert whole == sizes.tool_chars_before
-        assert (chars or None, sum(prompt.left_out.values()) or None) == (
-            sizes.left_out_chars,
-            sizes.left_out_tokens,
-        )
+        assert (sum(prompt.left_out.values()) or None) == sizes.left_out_tokens
         sent = read_request(rewrite.body, WRITERS[0].wire)
         assert sum(len(result.text) for result in sent.results) == sizes.tool_chars_after
-        assert None is measure(rewrite, told.body).left_out_tokens
-
-
-def _left(text: str) -> int:
-    return len(shorten_lines(text))
+        assert None is measure(rewrite).left_out_tokens
 
 
 def test_why_long_ones_stay_is_counted() -> None:
@@ -178,9 +167,9 @@ def test_why_long_ones_stay_is_counted() -> None:
         *turn("c", write_lines("c"), "Task"),
     )
     rewrite = Remembering().send(told.read(), ON)
-    assert {"sent_whole": 1, "error": 1, "kept_tool": 1} == measure(rewrite, told.body).long_kept
+    assert {"sent_whole": 1, "error": 1, "kept_tool": 1} == measure(rewrite).long_kept
     nothing = Remembering().send(WRITERS[0].tell(User()).read(), ON)
-    assert None is measure(nothing, b"").long_kept
+    assert None is measure(nothing).long_kept
 
 
 # The bill.

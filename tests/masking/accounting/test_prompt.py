@@ -303,7 +303,7 @@ def test_a_marker_inside_a_calls_arguments_is_no_marker() -> None:
 def rewrite_and_measure(body: bytes, chosen: MaskPolicy = MASK_ALL) -> tuple[Rewrite, Sizes]:
     masked = rewrite_request(body, chosen)
     prompt = read_prompt(masked, COUNTER)
-    return masked, measure(masked, body, prompt)
+    return masked, measure(masked, prompt)
 
 
 PLACEHOLDER = "<a|shell|330>"
@@ -318,7 +318,7 @@ CONVERSATION = [
 
 def test_everything_is_counted_before_and_after() -> None:
     body = json.dumps({"messages": CONVERSATION}, ensure_ascii=False).encode()
-    masked, sizes = rewrite_and_measure(body)
+    _, sizes = rewrite_and_measure(body)
     text, placeholder = COUNTER.count(OLD), COUNTER.count(PLACEHOLDER)
     tokens = read_prompt(unchanged(read(CONVERSATION)), COUNTER).tokens_before
     assert sizes == Sizes(
@@ -330,10 +330,6 @@ def test_everything_is_counted_before_and_after() -> None:
         result_reasons=((1, "masked"), (1, "not_string"), (1, "orphan"), (1, "in_window")),
         tool_chars_before=3 * 330,
         tool_chars_after=2 * 330 + len(PLACEHOLDER),
-        json_chars_before=len(body.decode()),
-        json_chars_after=len(masked.body.decode()),
-        tool_tokens_before=3 * text,
-        tool_tokens_after=2 * text + placeholder,
         request_tokens_before=tokens,
         request_tokens_after=tokens - text + placeholder,
         composition={
@@ -343,18 +339,12 @@ def test_everything_is_counted_before_and_after() -> None:
             "placeholders": placeholder,
         },
     )
-    assert len(OLD) - len(PLACEHOLDER) == sizes.json_chars_before - sizes.json_chars_after
 
 
 def test_without_a_prompt_tokens_are_not_known() -> None:
     body = json.dumps({"messages": CONVERSATION}).encode()
-    sizes = measure(rewrite_request(body, MASK_ALL), body)
-    assert (None, None, None, None) == (
-        sizes.tool_tokens_before,
-        sizes.tool_tokens_after,
-        sizes.request_tokens_before,
-        sizes.request_tokens_after,
-    )
+    sizes = measure(rewrite_request(body, MASK_ALL))
+    assert (None, None) == (sizes.request_tokens_before, sizes.request_tokens_after)
     assert (1, 990) == (sizes.masked, sizes.tool_chars_before)
 
 
@@ -369,27 +359,10 @@ def test_without_a_prompt_tokens_are_not_known() -> None:
 def test_where_nothing_is_masked_before_is_after(messages: object, chosen: MaskPolicy) -> None:
     _, sizes = rewrite_and_measure(json.dumps({"messages": messages}).encode(), chosen)
     assert 0 == sizes.masked
-    assert (
-        sizes.tool_chars_before,
-        sizes.json_chars_before,
-        sizes.tool_tokens_before,
-        sizes.request_tokens_before,
-    ) == (
+    assert (sizes.tool_chars_before, sizes.request_tokens_before) == (
         sizes.tool_chars_after,
-        sizes.json_chars_after,
-        sizes.tool_tokens_after,
         sizes.request_tokens_after,
     )
-
-
-def test_bytes_that_are_no_text_are_counted_as_well() -> None:
-    masked = Rewrite(
-        body=b"\xff",
-        conversation=read([]),
-        decisions=(),
-    )
-    sizes = measure(masked, b"\xff\xfe")
-    assert (0, 2, 1) == (sizes.messages, sizes.json_chars_before, sizes.json_chars_after)
 
 
 @given(documents(), policies)
@@ -400,10 +373,9 @@ def test_the_parts_add_up(document: dict[str, object], chosen: MaskPolicy) -> No
     replacements = replacements_of(masked.decisions)
     shrunk = sum(len(r.text) - len(r.placeholder) for r in replacements)
     assert shrunk == sizes.tool_chars_before - sizes.tool_chars_after
-    assert None not in (sizes.tool_tokens_before, sizes.request_tokens_before)
+    assert sizes.request_tokens_before is not None
     saved = sum(COUNTER.count(r.text) - COUNTER.count(r.placeholder) for r in replacements)
-    assert saved == (sizes.tool_tokens_before or 0) - (sizes.tool_tokens_after or 0)
-    assert saved == (sizes.request_tokens_before or 0) - (sizes.request_tokens_after or 0)
+    assert saved == sizes.request_tokens_before - (sizes.request_tokens_after or 0)
 
 
 @pytest.mark.parametrize(
@@ -440,7 +412,7 @@ TALK: Sequence[Step] = (User("Fix it."), *wire_turn("a"), *wire_turn("b"), Model
 def measure_parts(told: Told, strategies: Strategies = OFF) -> tuple[Sizes, Mapping[str, int]]:
     """Return the sizes of a request, and of its parts, which add up to it."""
     found = rewrite_priced(told.read(), strategies)
-    sizes = measure(found, told.body, read_prompt(found, COUNTER))
+    sizes = measure(found, read_prompt(found, COUNTER))
     assert sizes.composition is not None
     assert sizes.request_tokens_after == sum(sizes.composition.values())
     return sizes, sizes.composition
@@ -474,7 +446,7 @@ def test_a_placeholder_that_the_client_sends_is_one(writer: Writer) -> None:
     masked = rewrite_priced(told.read(), Strategies(schema1=MASK_ALL))
     again = read_request(masked.body, writer.wire, writer.path)
     found = rewrite_priced(again, Strategies(schema1=MASK_ALL))
-    sizes = measure(found, masked.body, read_prompt(found, COUNTER))
+    sizes = measure(found, read_prompt(found, COUNTER))
     assert {"already_masked": 1, "in_window": 1} == sizes.kept
     assert measure_parts(told, Strategies(schema1=MASK_ALL))[1] == sizes.composition
 
@@ -518,7 +490,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
     document = {**told.document, **extra}
     body = spell(document).encode()
     found = rewrite_priced(read_request(body, told.wire, told.writer.path), OFF)
-    parts = measure(found, body, read_prompt(found, COUNTER)).composition or {}
+    parts = measure(found, read_prompt(found, COUNTER)).composition or {}
     assert expected == {*parts} - {*plain}
     assert plain == {part: tokens for part, tokens in parts.items() if part not in expected}
     if "tools" in expected:
@@ -569,7 +541,7 @@ def test_the_parts_of_a_prompt_add_up(document: Mapping[str, object], chosen: Ma
     body = spell(document).encode()
     conversation = read_request(body, chat.wire, chat.path)
     found = rewrite_priced(conversation, Strategies(schema1=chosen))
-    sizes = measure(found, body, read_prompt(found, COUNTER))
+    sizes = measure(found, read_prompt(found, COUNTER))
     parts = sizes.composition or {}
     assert sum(parts.values()) == sizes.request_tokens_after
     assert [part for part in PARTS if part in parts] == [*parts]
@@ -603,9 +575,9 @@ class _Counter(TokenCounter):
         return super().count(text)
 
 
-def count_all(rewrite: Rewrite, body: bytes, counter: TokenCounter) -> tuple[Prompt, Sizes]:
+def count_all(rewrite: Rewrite, counter: TokenCounter) -> tuple[Prompt, Sizes]:
     prompt = read_prompt(rewrite, counter)
-    sizes, uncounted = measure(rewrite, body, prompt), measure(rewrite, body)
+    sizes, uncounted = measure(rewrite, prompt), measure(rewrite)
     assert {name: getattr(uncounted, name) for name in OF_TEXTS} == {
         name: getattr(sizes, name) for name in OF_TEXTS
     }
@@ -622,9 +594,9 @@ def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
         cold = outcome(told.body, writer, WAYS[name], None)
         warm = outcome(told.body, writer, WAYS[name], table)
         if isinstance(cold, Rewrite) and isinstance(warm, Rewrite):
-            expected = count_all(cold, told.body, TokenCounter())
-            assert expected == count_all(warm, told.body, counter)
-            assert expected == count_all(warm, told.body, counter)
+            expected = count_all(cold, TokenCounter())
+            assert expected == count_all(warm, counter)
+            assert expected == count_all(warm, counter)
 
 
 @as_one_test
@@ -653,7 +625,7 @@ def test_other_placeholders_are_counted_anew() -> None:
         cold, warm = (outcome(body, writer, strategies, each) for each in (None, table))
         assert isinstance(cold, Rewrite)
         assert isinstance(warm, Rewrite)
-        assert count_all(cold, body, TokenCounter()) == count_all(warm, body, counter)
+        assert count_all(cold, TokenCounter()) == count_all(warm, counter)
 
 
 def test_an_element_has_the_same_digest_before_it_is_counted_and_after() -> None:
