@@ -279,8 +279,7 @@ class _Draft:
         if rewrite.clearing is None or self.observed:
             can_clear = self.attempt is not None and self.attempt.can_clear
             return replace(rewritten, clearing="possible") if can_clear else rewritten
-        keep, _, tokens = rewrite.clearing
-        return replace(rewritten, clearing="asked", clearing_keep=keep, clearing_tokens=tokens)
+        return replace(rewritten, clearing="asked", clearing_tokens=rewrite.clearing.tokens)
 
 
 def _is_held_out(settings: Settings, client: Conversation, held: HeldRequest | None) -> bool:

@@ -121,7 +121,6 @@ class Rewritten:
     tried: whether it went out masked to find out whether its account takes that.
     account: what is known of that, where it matters and is known.
     clearing: whether the provider was, or could be, asked to clear old results; None if not.
-    clearing_keep: of how many tool uses it was asked to keep the results.
     clearing_tokens: how many tokens that takes out of the prompt, by estimate.
     left_out: what is left out of it though it passes through, as its provider holds the history.
     """
@@ -142,7 +141,6 @@ class Rewritten:
     tried: bool = False
     account: Verdict | None = None
     clearing: Clearing | None = None
-    clearing_keep: int | None = None
     clearing_tokens: int = 0
     left_out: LeftOut | None = None
 

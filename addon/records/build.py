@@ -24,9 +24,7 @@ from masking.accounting import (
 )
 from masking.arrival import LeftOut
 from masking.config import Settings
-from masking.errors import ConfigError
-from masking.prices import Pricing, fits_window, open_list
-from masking.tokens import ENCODING_NAME, is_exact_for
+from masking.prices import Pricing, fits_window
 from masking.wire import Usage
 
 RECORD_SCHEMA = 3
@@ -71,7 +69,6 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "account": rewritten.account,
         "tried": rewritten.tried or None,
         "clearing": rewritten.clearing,
-        "clearing_keep": rewritten.clearing_keep,
         "bytes_before": rewritten.bytes_before,
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
@@ -99,8 +96,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         fields |= {
             "model": priced.model,
             "stream": priced.stream,
-            "cache_read_ratio": priced.prices.read,
-            "cache_write_ratio": priced.prices.write,
+            "slides": priced.prices.slides,
             **describe_pricing(priced.pricing),
             "price_entry": found and (found.seller, found.model),
             "price_borrowed_from": priced.pricing.borrowed_from,
@@ -114,9 +110,6 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         fields |= {name: getattr(measured.sizes, name) for name in _SIZES}
         fields["folder"] = measured.folder
         fields["fits_unmasked"] = _fits_unmasked(answered, measured)
-        if measured.sizes.request_tokens_before is not None:
-            exact = is_exact_for(priced.model if priced else None)
-            fields |= {"tokenizer": ENCODING_NAME, "tokenizer_exact": exact}
     if priced is not None and usage.completion is not None and usage.prompt is not None:
         dollars = priced.pricing.price_answer(usage.completion, usage.prompt)
         fields["answer_dollars"] = _round_dollars(dollars)
@@ -274,15 +267,10 @@ def describe_software(settings: Settings) -> Mapping[str, object]:
     found = _described.get(id(settings))
     if found is not None and found.settings is settings:
         return found.fields
-    try:
-        price_list_date = open_list(settings.price_list).date
-    except (OSError, ConfigError):  # removed since the start
-        price_list_date = None
     fields = {
         "record_schema": RECORD_SCHEMA,
         "software_version": find_version(),
         "config_digest": settings.digest,
-        "price_list_date": price_list_date,
     }
     if len(_described) >= _MOST_DESCRIBED:
         _described.clear()

@@ -111,7 +111,6 @@ class RequestRecord(BaseModel):
         str | None,
         means("A digest of the settings. Records with the same digest can be compared."),
     ] = None
-    price_list_date: Annotated[str | None, means("The date of the price list.")] = None
     run: Annotated[
         str | None, means("A random name of the run of the proxy that made the record.")
     ] = None
@@ -202,17 +201,13 @@ class RequestRecord(BaseModel):
             "have been asked, and was not, to clear results that stay for reasoning."
         ),
     ] = None
-    clearing_keep: Annotated[
-        Count | None, means("Of how many of the last tool uses it was asked to keep the results.")
+    slides: Annotated[
+        bool | None,
+        means(
+            "Whether the window slides at every turn, because moving the boundary costs nothing: "
+            "by the settings, or where no message of the request is cached."
+        ),
     ] = None
-    cache_read_ratio: Annotated[
-        Amount,
-        means("The cache-read price used for the boundary; 1 is an uncached token."),
-    ] = 1.0
-    cache_write_ratio: Annotated[
-        Amount,
-        means("The cache-write price. Where the two are equal, the window slides."),
-    ] = 1.0
     price_source: Annotated[Source | None, means("Where the billed prices come from.")] = None
     price_read_ratio: Annotated[
         Amount | None, means("The billed cache-read price; 1 is an uncached token.")
@@ -353,8 +348,6 @@ class RequestRecord(BaseModel):
         Amount | None,
         means("From the request's arrival to the first piece of a streamed answer.", "seconds"),
     ] = None
-    tokenizer: Annotated[str | None, means("The tokenizer that counted the tokens.")] = None
-    tokenizer_exact: Annotated[bool | None, means("Whether that is the model's own.")] = None
     prompt_tokens: Annotated[
         Count | None, means("The prompt, as the provider counted it.", "tokens")
     ] = None
@@ -537,7 +530,6 @@ class McpRecord(BaseModel):
         str | None, means("The version of observation-masking that made the record.")
     ] = None
     config_digest: Annotated[str | None, means("A digest of the settings in force.")] = None
-    price_list_date: Annotated[str | None, means("The date of the price list.")] = None
     run: Annotated[
         str | None, means("A random name of the run of the proxy that made the record.")
     ] = None

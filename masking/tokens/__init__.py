@@ -1,10 +1,8 @@
 """Tokens: estimated on a request's path, counted behind it, and those of images."""
 
 from masking.tokens.count import (
-    ENCODING_NAME,
     TokenCounter,
     count_tools,
-    is_exact_for,
     load_o200k_base,
 )
 from masking.tokens.estimate import TokenEstimator, estimate_tokens
@@ -18,7 +16,6 @@ from masking.tokens.images import (
 )
 
 __all__ = [
-    "ENCODING_NAME",
     "LOW_DETAIL_TOKENS",
     "UNKNOWN_TOKENS",
     "Header",
@@ -28,7 +25,6 @@ __all__ = [
     "count_openai",
     "count_tools",
     "estimate_tokens",
-    "is_exact_for",
     "load_o200k_base",
     "read_header",
 ]

@@ -1,4 +1,4 @@
-"""Counting tokens with o200k_base, whatever the model: exact only where `is_exact_for` says so.
+"""Counting tokens with o200k_base, whatever the model: exact for the models that have it.
 
 It is slow (some 6 MB/s) beside all else on a request's path, so it is done in a thread afterwards.
 It takes time in proportion to a text, whatever that holds: tiktoken's own grows faster in what its
@@ -145,8 +145,6 @@ def _compact_json(value: object) -> str:
         return ""
 
 
-ENCODING_NAME = "o200k_base"
-
 _FILE = files("masking.tokens") / "o200k_base.tiktoken.xz"
 
 # The three values below are those of tiktoken_ext/openai_public.py in tiktoken 0.14.
@@ -178,7 +176,7 @@ def load_o200k_base() -> "tiktoken.Encoding":
 
     ranks = parse_vocabulary(_FILE.read_bytes())
     encoding = tiktoken.Encoding(
-        name=ENCODING_NAME,
+        name="o200k_base",
         pat_str=_PATTERN,
         mergeable_ranks=ranks,
         special_tokens=_SPECIAL_TOKENS,
@@ -203,16 +201,3 @@ def parse_vocabulary(packed: bytes) -> dict[bytes, int]:
     # Lines are "<base64> <rank>" with ranks from 0 without a gap, as the hash has just proved.
     tokens = content.split()[::2]
     return dict(zip(map(binascii.a2b_base64, tokens), range(len(tokens)), strict=True))
-
-
-def is_exact_for(model: str | None) -> bool:
-    """Whether tiktoken maps `model` to o200k_base; False for an unknown model.
-
-    A provider's prefix is not part of the name: `openrouter/openai/gpt-4o` is `gpt-4o`.
-    """
-    import tiktoken
-
-    try:
-        return tiktoken.encoding_name_for_model((model or "").rpartition("/")[2]) == ENCODING_NAME
-    except KeyError:
-        return False

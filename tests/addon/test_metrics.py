@@ -17,7 +17,6 @@ from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows, write_flows
 from addon.request import one_line
 from masking.memory import digest_opening
-from masking.prices import load_shipped
 from masking.rewrite import read_request
 from tests.live.harness import (
     OFF,
@@ -86,7 +85,6 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "kind": "chat",
         "record_schema": 3,
         "software_version": version("observation-masking"),
-        "price_list_date": load_shipped().date,
         "tag": None,
         "label": None,
         "host": "localhost",
@@ -109,9 +107,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "account": None,
         "tried": None,
         "clearing": None,
-        "clearing_keep": None,
-        "cache_read_ratio": 1.0,
-        "cache_write_ratio": 1.0,
+        "slides": True,
         "price_source": "assumed",
         "price_read_ratio": 0.5,
         "price_write_ratio": 1.0,
@@ -139,8 +135,6 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "first_chunk_seconds": None,
         "model_window_tokens": 128_000,
         "fits_unmasked": True,
-        "tokenizer": "o200k_base",
-        "tokenizer_exact": True,
         "prompt_tokens": 90,
         "cached_tokens": None,
         "written_tokens": None,

@@ -151,8 +151,3 @@ def test_the_software_is_told_by_its_settings() -> None:
     assert told["record_schema"] == RECORD_SCHEMA == 3
     assert describe_software(elsewhere) == told
     assert describe_software(other)["config_digest"] != told["config_digest"]
-
-
-def test_a_price_list_that_is_gone_has_no_date() -> None:
-    gone = dataclasses.replace(Settings(), price_list="/nowhere/prices.json")
-    assert describe_software(gone)["price_list_date"] is None

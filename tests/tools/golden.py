@@ -42,10 +42,10 @@ Replay = Callable[[Path, Path | None], list[Record]]
 
 VARYING = (
     *("run", "time", "hook_us", "first_chunk_seconds"),
-    *("software_version", "config_digest", "price_list_date"),
+    *("software_version", "config_digest"),
 )
-"""Fields that no golden file holds: they differ from run to run, or with every release, setting and
-price list, whatever becomes of a request."""
+"""Fields that no golden file holds: they differ from run to run, or with every release and
+setting, whatever becomes of a request."""
 
 COUNTS = (
     *("passed_through", "tool_turns", "tool_results", "masked", "redacted", "reduced", "dropped"),
