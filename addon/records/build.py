@@ -14,9 +14,7 @@ from addon.version import find_version
 from masking.accounting import (
     DEFAULT_SPREAD,
     ArrivalSaving,
-    Bill,
     Entry,
-    Margin,
     PromptCost,
     Sizes,
     count_masked_repeats,
@@ -140,13 +138,11 @@ def _describe_left_out(left_out: LeftOut, priced: Priced | None) -> Mapping[str,
     pricing = priced.pricing
     saved = left_out.tokens * pricing.write + left_out.before * pricing.read
     dollars = pricing.in_dollars(saved)
-    error = DEFAULT_SPREAD * saved
     return {
         **fields,
         "arrival_saved_tokens": round(saved, _TOKEN_DIGITS),
-        "arrival_saved_tokens_error": round(error, _TOKEN_DIGITS),
+        "arrival_saved_tokens_error": round(DEFAULT_SPREAD * saved, _TOKEN_DIGITS),
         "arrival_saved_dollars": _round_dollars(dollars),
-        "arrival_saved_dollars_error": _round_dollars(pricing.in_dollars(error)),
     }
 
 
@@ -200,9 +196,7 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
         **_describe_bill(cost.after, "after"),
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
         "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
-        "saved_dollars_error": _round_error(cost.dollar_margin, cost.saved_dollars),
         **_describe_arrival(entry.arrival),
-        **_describe_net(entry.so_far),
     }
 
 
@@ -214,7 +208,6 @@ def _describe_arrival(arrival: ArrivalSaving | None) -> Mapping[str, float | Non
         "arrival_saved_tokens": round(arrival.cost, _TOKEN_DIGITS),
         "arrival_saved_tokens_error": round(arrival.margin.width, _TOKEN_DIGITS),
         "arrival_saved_dollars": _round_dollars(arrival.dollars),
-        "arrival_saved_dollars_error": _round_error(arrival.dollar_margin, arrival.dollars),
     }
 
 
@@ -223,24 +216,6 @@ def _describe_bill(bill: PromptCost, name: str) -> dict[str, float | None]:
         f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
         f"cost_dollars_{name}": _round_dollars(bill.dollars),
     }
-
-
-def _describe_net(bill: Bill) -> dict[str, float | None]:
-    """Return the fields that say what masking has saved in a conversation so far."""
-    tokens, dollars = bill.tokens, bill.dollars
-    is_priced = bill.is_in_dollars
-    return {
-        "net_tokens": round(tokens.saved, _TOKEN_DIGITS),
-        "net_tokens_error": round(tokens.error, _TOKEN_DIGITS),
-        "net_dollars": round(dollars.saved, _DOLLAR_DIGITS) if is_priced else None,
-        "net_dollars_error": round(dollars.error, _DOLLAR_DIGITS) if is_priced else None,
-        "net_unpriced": bill.unpriced.requests,
-    }
-
-
-def _round_error(margin: Margin, dollars: float | None) -> float | None:
-    """Return by how much dollars may be off; None where there are none."""
-    return None if dollars is None else round(margin.width, _DOLLAR_DIGITS)
 
 
 def _round_dollars(dollars: float | None) -> float | None:

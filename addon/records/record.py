@@ -452,13 +452,6 @@ class RequestRecord(BaseModel):
     saved_tokens_error_by_chance: Annotated[
         Amount | None, means("The part of that which evens out over many requests.", "input tokens")
     ] = None
-    saved_dollars_error: Annotated[
-        Amount | None,
-        means(
-            "By how much the cost of the prompt that was not sent may be off, either way.",
-            "US dollars",
-        ),
-    ] = None
     arrival_saved_tokens: Annotated[
         Amount | None,
         means(
@@ -471,25 +464,6 @@ class RequestRecord(BaseModel):
         Amount | None, means("By how much that may be off, either way.", "input tokens")
     ] = None
     arrival_saved_dollars: Annotated[Amount | None, means("The same.", "US dollars")] = None
-    arrival_saved_dollars_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "US dollars")
-    ] = None
-    net_tokens: Annotated[
-        Amount | None,
-        means("What masking saved in the conversation; below 0 a loss.", "input tokens"),
-    ] = None
-    net_tokens_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "input tokens")
-    ] = None
-    net_dollars: Annotated[
-        Amount | None, means("What it saved where the price is known.", "US dollars")
-    ] = None
-    net_dollars_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "US dollars")
-    ] = None
-    net_unpriced: Annotated[
-        Count | None, means("Requests of the conversation without a known price.")
-    ] = None
 
     @property
     def when(self) -> datetime | None:

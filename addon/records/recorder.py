@@ -35,7 +35,7 @@ from addon.threads import (
     check_turn,
     large_work,
 )
-from masking.accounting import Entry, count_quotes, find_repeated, measure, read_prompt
+from masking.accounting import NO_BILL, Entry, count_quotes, find_repeated, measure, read_prompt
 from masking.config import MetricsSettings, Settings
 from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
@@ -85,7 +85,6 @@ class Recorder:
         warnings = Warnings()
         self.sinks: list[Sink] = [
             self.totals.add,
-            lambda record: log.log(logging.INFO, render_line(record)),
             lambda record: log.warn(warnings.find(record, self.advice)),
         ]
         self.sessions = SessionLog(state_folder, log.log, self.find_path)
@@ -195,8 +194,14 @@ class Recorder:
                 quota,
                 name_account(measured.user if measured else None) if quota else None,
             )
-            record = make_record(complete, learn(complete))
-            for sink in self.sinks:
+            entry = learn(complete)
+            record = make_record(complete, entry)
+            so_far = entry.so_far if entry else NO_BILL
+
+            def log(record: RequestRecord) -> None:
+                self._log.log(logging.INFO, render_line(record, so_far))
+
+            for sink in (log, *self.sinks):
                 try:
                     sink(record)
                 except Exception as error:  # noqa: BLE001 - the other sinks get it all the same

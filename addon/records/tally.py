@@ -30,9 +30,8 @@ _PAIRS = (
     *("cost_tokens", "cost_dollars"),
 )
 _ERRORS = (
-    *("saved_tokens_error", "saved_tokens_error_by_chance", "saved_dollars_error"),
-    *("arrival_saved_tokens", "arrival_saved_tokens_error"),
-    *("arrival_saved_dollars", "arrival_saved_dollars_error"),
+    *("saved_tokens_error", "saved_tokens_error_by_chance"),
+    *("arrival_saved_tokens", "arrival_saved_tokens_error", "arrival_saved_dollars"),
 )
 _NOTHING: Mapping[str, object] = {
     **dict.fromkeys(_CHANGED, 0),
@@ -87,16 +86,17 @@ def read_bill(record: RequestRecord) -> Bill:
     if before is None or after is None:
         return NO_BILL
     calls = sum(filter(None, (record.rereads, record.arrival_rereads, record.arrival_quotes)))
-    error = record.saved_tokens_error or 0.0
     # Records of older versions do not say which part is chance: then none is.
-    margin = read_margin(error, record.saved_tokens_error_by_chance or 0.0)
+    by_chance = record.saved_tokens_error_by_chance or 0.0
+    margin = read_margin(record.saved_tokens_error or 0.0, by_chance)
     left_out = _read_saved_at_arrival(record)
     at_arrival = left_out.tokens.saved, left_out.tokens.margin
     tokens = Money(1, before, after, margin, calls, *at_arrival)
     dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
     if dollars_before is None or dollars_after is None:
         return Bill(tokens=tokens, unpriced=tokens)
-    in_dollars = margin.scale((record.saved_dollars_error or 0.0) / (error or 1.0))
+    # One price holds for all tokens of a request, so a record has its margins in tokens alone.
+    in_dollars = margin.scale((dollars_before + dollars_after) / ((before + after) or 1.0))
     at_arrival = left_out.dollars.saved, left_out.dollars.margin
     seller, tier = record.price_borrowed_from, record.service_tier
     return Bill(
@@ -112,18 +112,18 @@ def read_bill(record: RequestRecord) -> Bill:
 
 def _read_saved_at_arrival(record: RequestRecord) -> Bill:
     """Return what was left out of a request at arrival as a bill: without it, it costs nothing."""
-    if not record.arrival_saved_tokens:
+    saved, in_dollars = record.arrival_saved_tokens, record.arrival_saved_dollars
+    if not saved:
         return NO_BILL
 
-    def read(saved: float, error: float | None) -> Money:
-        margin = Margin(error or 0.0)
-        return Money(1, saved, 0.0, margin, at_arrival=saved, arrival_margin=margin)
+    def read(amount: float) -> Money:
+        margin = Margin((record.arrival_saved_tokens_error or 0.0) * amount / saved)
+        return Money(1, amount, 0.0, margin, at_arrival=amount, arrival_margin=margin)
 
-    tokens = read(record.arrival_saved_tokens, record.arrival_saved_tokens_error)
-    if record.arrival_saved_dollars is None:
+    tokens = read(saved)
+    if in_dollars is None:
         return Bill(tokens=tokens, unpriced=tokens)
-    dollars = read(record.arrival_saved_dollars, record.arrival_saved_dollars_error)
-    return Bill(tokens=tokens, dollars=dollars)
+    return Bill(tokens=tokens, dollars=read(in_dollars))
 
 
 _LEAST_SLIDES = 3

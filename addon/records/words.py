@@ -18,7 +18,7 @@ from addon.quota import Reading
 from addon.records.record import Bound, RequestRecord
 from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
-from masking.accounting import Bill, Money, is_about_nothing
+from masking.accounting import NO_BILL, Bill, Money, is_about_nothing
 from masking.model import REASONS
 
 # Amounts of money
@@ -220,8 +220,8 @@ def render_saved_percent(before: float, saved: float, error: float) -> str:
 # A request
 
 
-def render_line(record: RequestRecord) -> str:
-    """Return the log's line about a request."""
+def render_line(record: RequestRecord, so_far: Bill = NO_BILL) -> str:
+    """Return the log's line about a request; `so_far` is the bill of its conversation with it."""
     words = (
         "replay" if record.replay else None,
         f"[{record.label}]" if record.label else None,
@@ -230,19 +230,20 @@ def render_line(record: RequestRecord) -> str:
         record.status,
         record.error,
     )
-    return f"{' '.join(str(word) for word in words if word)}: {_render_outcome(record)}"
+    return f"{' '.join(str(word) for word in words if word)}: {_render_outcome(record, so_far)}"
 
 
-def _render_outcome(record: RequestRecord) -> str:
+def _render_outcome(record: RequestRecord, so_far: Bill) -> str:
     if record.passed_through is not None:
         return f"passed through untouched, {record.passed_through}"
     if record.tool_results is None:
         return "not measured"
     if record.masking == "off":
         off = f"masking off, {pluralize(record.tool_results, 'tool result')}"
-        return ", ".join((off, *_render_request_bill(record)))
+        return ", ".join((off, *_render_request_bill(record, so_far)))
     time = f"{(record.hook_us or 0) / 1000:.1f} ms"
-    outcome = ", ".join((*_render_changes(record), *_render_request_bill(record), time))
+    bill = _render_request_bill(record, so_far)
+    outcome = ", ".join((*_render_changes(record), *bill, time))
     if record.masking == "observed":
         held_out = "" if record.group is None else ", held out"
         return f"observed{held_out}: would have {outcome}"
@@ -269,27 +270,20 @@ def _render_changes(record: RequestRecord) -> Iterator[str]:
         yield smaller
 
 
-def _render_request_bill(record: RequestRecord) -> Iterator[str]:
+def _render_request_bill(record: RequestRecord, so_far: Bill) -> Iterator[str]:
+    """Yield what a request cost, and what masking has saved: `net +$1.20 ±0.10`, `net about 0`."""
     if record.conversation is None:
         return
     yield f"{render_cost(record)}, {render_prices(record)}"
-    if record.net_tokens:
-        yield f"net {_render_net_so_far(record)} in conversation {record.conversation}"
-
-
-def _render_net_so_far(record: RequestRecord) -> str:
-    """Return what masking saved in a conversation so far: `+$1.20 ±0.10`, `about 0`.
-
-    In input tokens unless all of its requests have a price.
-    """
-    saved, error = record.net_tokens or 0.0, record.net_tokens_error or 0.0
-    currency = INPUT_TOKENS
-    if record.net_dollars is not None and not record.net_unpriced:
-        saved, error = record.net_dollars, record.net_dollars_error or 0.0
-        currency = find_record_currency(record)
-    if is_about_nothing(saved, error):
-        return "about 0"
-    return f"{'' if saved < 0 else '+'}{_render_amount(saved, error, currency)}"
+    if not round(so_far.tokens.saved, 1):
+        return
+    money = so_far.of_all
+    currency = find_record_currency(record) if so_far.is_all_in_dollars else INPUT_TOKENS
+    net = "about 0"
+    if not is_about_nothing(money.saved, money.error):
+        sign = "" if money.saved < 0 else "+"
+        net = f"{sign}{_render_amount(money.saved, money.error, currency)}"
+    yield f"net {net} in conversation {record.conversation}"
 
 
 def render_change(before: int, after: int) -> str:

@@ -880,14 +880,14 @@ def read_csv(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
 
 
 def test_csv_has_a_column_for_each_field(capsys: pytest.CaptureFixture[str], records: Path) -> None:
-    fields = {"kept": {"error": 1}, "net_tokens": -5.5, "stream": True}
+    fields = {"kept": {"error": 1}, "cost_tokens_after": -5.5, "stream": True}
     texts = {"price_entry": ["openai", "a, b"], "tag": 'say "hi"\nthere'}
     write_records(records, REQUEST | fields | texts)
     (row,) = read_csv(capsys)
     assert list(RequestRecord.model_fields) == list(row)
     assert ('{"error": 1}', "-5.5", "true", "") == (
         row["kept"],
-        row["net_tokens"],
+        row["cost_tokens_after"],
         row["stream"],
         row["error"],
     )
@@ -936,7 +936,7 @@ def test_what_arrival_saved_is_shown_beside_what_masking_saved(
     short = {
         "shortened": 2, "left_out_tokens": 70, "arrival_saved_tokens": 3.0,
         "arrival_saved_tokens_error": 0.5, "arrival_saved_dollars": 3.0,
-        "arrival_saved_dollars_error": 0.5, "arrival_rereads": 1, "arrival_quotes": 2,
+        "arrival_rereads": 1, "arrival_quotes": 2,
         "long_kept": {"file": 1},
     }  # fmt: skip
     write_records(records, {**REQUEST, **bill(9, 5, 0.8), **short})

@@ -139,7 +139,7 @@ def test_without_an_entry_every_field_of_it_is_null() -> None:
 ENTERED = (
     *("conversation", "boundary_moved", "move_price_tokens", "boundary_held", "rereads"),
     *("predicted_cached_tokens", "cached_tokens_basis", "saved_tokens_error"),
-    *("cost_tokens_before", "cost_dollars_after", "net_tokens", "net_unpriced"),
+    *("cost_tokens_before", "cost_dollars_after"),
 )
 
 

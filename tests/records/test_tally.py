@@ -2,18 +2,27 @@
 
 from array import array
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from addon.places import recordings
-from addon.recordings.flows import name_of
+from addon.recordings.flows import FlowSession, name_of
+from addon.records.build import describe_entry, describe_pricing
+from addon.records.record import RequestRecord
 from addon.records.tally import Balance, Tally, Waits
+from addon.replay.replay import ReplaySettings, replay
+from masking import MaskPolicy
+from masking.accounting import Entry
 from masking.accounting.bill import Margin, Money
-from tests.support.made_up_records import LEAST, UNPRICED, bill, record, tally
+from masking.arrival import ArrivalPolicy
+from masking.rewrite import Strategies
+from masking.tokens import TokenCounter
+from tests.support.made_up_records import UNPRICED, bill, record, tally
 from tests.support.marks import as_one_test
-from tests.support.places import ROOT
-from tests.tools.golden import Record, Replay
+from tests.support.places import RECORDINGS
 
 
 def test_nothing_comes_to_nothing() -> None:
@@ -276,39 +285,53 @@ def test_requests_that_a_subscription_pays_for_are_counted_where_dollars_are() -
     assert 1 == tally(*paid, bill(1, 1, subscription=True) | UNPRICED).bill.on_plan
 
 
-def billed(records: list[Record]) -> list[Record]:
-    """Return the records of a recorded session that are billed, in order."""
-    return [each for each in records if each.get("net_tokens") is not None]
-
-
 QUICK = ("mini-swe-agent-scratch", "anthropic-tour", "codex-tour")
 SESSIONS = [
     pytest.param(path, marks=() if name_of(path) in QUICK else pytest.mark.thorough)
     for path in recordings()
     if not name_of(path).startswith(("mcp-", "codex-websocket-"))  # nothing in them is billed
 ]
+SHORTENS = ArrivalPolicy(enabled=True, max_chars=2_000, head_chars=700, tail_chars=700)
 
 
-@pytest.mark.live
+def play(recording: Path) -> Iterator[tuple[Entry, RequestRecord]]:
+    """Replay a recording; yield what the ledger says of each request, and what its record says."""
+    settings = ReplaySettings(
+        strategies=Strategies(schema1=MaskPolicy(enabled=True), arrival=SHORTENS), remembers=True
+    )
+    for request in replay(FlowSession(path=recording), settings, TokenCounter()):
+        described = {**describe_pricing(request.pricing), **describe_entry(request.entry)}
+        yield request.entry, record(**asdict(request.sizes), **described)
+
+
 @pytest.mark.parametrize("recording", SESSIONS, ids=lambda path: name_of(path))
-def test_the_records_of_a_conversation_add_up_to_what_the_ledger_says(
-    recording: Path, replay_once: Replay
-) -> None:
-    records = billed(replay_once(recording, None))
-    assert records
-    for number in {each["conversation"] for each in records}:
-        own = [each for each in records if each["conversation"] == number]
-        bill, last, rounded = tally(*own).bill, own[-1], 0.1 * len(own)
-        assert pytest.approx(last["net_tokens"], abs=rounded) == bill.tokens.saved
-        assert pytest.approx(last["net_tokens_error"], abs=rounded) == bill.tokens.error
-        dollars = last["net_dollars_error"]
-        if dollars is not None:
-            assert pytest.approx(dollars, rel=1e-3, abs=1e-6) == bill.dollars.error
+def test_the_records_of_a_conversation_add_up_to_what_the_ledger_says(recording: Path) -> None:
+    tallies: dict[int, Tally] = {}
+    entries: dict[int, Entry] = {}
+    for entry, told in play(recording):
+        tallies.setdefault(entry.conversation, Tally()).add(told)
+        entries[entry.conversation] = entry
+    assert entries
+    for number, entry in entries.items():
+        found, expected = tallies[number].bill, entry.so_far
+        for one, other, digit in (
+            (found.tokens, expected.tokens, 0.1),
+            (found.dollars, expected.dollars, 1e-6),
+        ):
+            rounded = digit * one.requests
+            assert one.requests == other.requests
+            assert [one.saved, one.at_arrival] == pytest.approx(
+                [other.saved, other.at_arrival], abs=rounded
+            )
+            assert [one.error, one.arrival_margin.width] == pytest.approx(
+                [other.error, other.arrival_margin.width], rel=1e-3, abs=rounded
+            )
 
 
 def test_what_is_chance_evens_out_over_many_requests() -> None:
     errors = {"saved_tokens_error": 3.0, "saved_tokens_error_by_chance": 2.0}
-    counted = tally(*[bill(10, 5, 6) | errors] * 4)
+    dollars = {"cost_dollars_before": 20, "cost_dollars_after": 10}
+    counted = tally(*[bill(10, 5) | errors | dollars] * 4)
     assert Margin(4.0, 4.0) == counted.bill.tokens.margin
     assert 4 + 2 * 2 == counted.bill.tokens.error
     assert 2 * counted.bill.tokens.error == counted.bill.dollars.error
@@ -318,10 +341,8 @@ def test_a_margin_of_which_no_part_is_known_to_be_chance_adds_up() -> None:
     assert 12 == tally(*[bill(10, 5, 3)] * 4).bill.tokens.error
 
 
-@pytest.mark.live
-def test_the_order_of_records_does_not_matter(replay_once: Replay) -> None:
-    session = billed(replay_once(ROOT / "recordings" / "mini-swe-agent-scratch.flow", None))
-    records = [record(**{**LEAST, **fields}) for fields in session]
+def test_the_order_of_records_does_not_matter() -> None:
+    records = [told for _, told in play(RECORDINGS / "mini-swe-agent-scratch.flow")]
     forth, back = Tally(), Tally()
     for first, second in zip(records, reversed(records), strict=True):
         forth.add(first)

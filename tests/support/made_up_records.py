@@ -31,11 +31,11 @@ def tally(*records: Mapping[str, object]) -> Tally:
 def bill(before: float, after: float, error: float = 0.0, **fields: object) -> dict[str, object]:
     """Return the fields of a request with a bill in tokens, and in dollars at a dollar for each."""
     tokens = {"cost_tokens_before": before, "cost_tokens_after": after, "saved_tokens_error": error}
-    dollars = {name.replace("tokens", "dollars"): value for name, value in tokens.items()}
+    dollars = {"cost_dollars_before": before, "cost_dollars_after": after}
     return {**tokens, **dollars, **fields}
 
 
-UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None, "saved_dollars_error": None}
+UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None}
 
 REQUEST = {
     "time": "2020-03-04T12:00:00.000+00:00", "status": 200, "model": "m", "tool_results": 9,
