@@ -27,7 +27,7 @@ from addon.commands.status_views import (
     render_overview,
 )
 from addon.commands.terminal import open_console, print_text
-from addon.records.file import RecordFile, holds_records, read_records
+from addon.records.file import RecordFile, holds_records, read_records, render_record
 from addon.records.record import RequestRecord
 from addon.records.words import count_requests
 from addon.request import one_line
@@ -219,12 +219,12 @@ https://owasp.org/www-community/attacks/CSV_Injection
 
 
 def write_jsonl(records: Iterable[RequestRecord], out: TextIO) -> None:
-    """Write a line of JSON for each record, with all fields in their order.
+    """Write a line of JSON for each record, as its file has it.
 
     What would steer a terminal is escaped, so that the values stay the same.
     """
     for record in records:
-        line = record.model_dump_json()
+        line = render_record(record.dump()).decode().removesuffix("\n")
         out.write(f"{line if line.isprintable() else ''.join(map(_escape, line))}\n")
 
 

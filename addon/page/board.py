@@ -102,11 +102,11 @@ def show(record: RequestRecord) -> ShownRequest:
         tokens_after=record.cost_tokens_after,
         dollars_before=record.cost_dollars_before,
         dollars_after=record.cost_dollars_after,
-        moved=bool(record.boundary_moved),
+        moved=record.boundary_moved,
         move_price=record.move_price_tokens,
         row=None if row is None or len(row) > _MOST_RUNS else tuple(map(_share, row)),
-        shortened=record.shortened or 0,
-        left_out=record.left_out_tokens or 0,
+        shortened=record.shortened,
+        left_out=record.left_out_tokens,
         arrival_tokens=record.arrival_saved_tokens or 0.0,
         arrival_dollars=record.arrival_saved_dollars or 0.0,
     )
@@ -198,7 +198,7 @@ class Board:
             conversation.tally.add(record)
             conversation.requests.append(show(record))
             if record.masking == "on":
-                conversation.rereads.append(record.rereads or 0)
+                conversation.rereads.append(record.rereads)
             self._count += 1
             self._forget()
 

@@ -236,11 +236,11 @@ class Counters:
         changed = {name: getattr(record, name) or 0 for name in REPLACED}
         for reason, results in {**changed, **(record.kept or {})}.items():
             count("tool_results", results, reason)
-        count("boundary_moves", bool(record.boundary_moved), *named)
-        count("rereads", record.rereads or 0, *named)
-        count("shortened_results", record.shortened or 0, *named)
-        count("arrival_rereads", record.arrival_rereads or 0, *named)
-        count("arrival_quotes", record.arrival_quotes or 0, *named)
+        count("boundary_moves", record.boundary_moved, *named)
+        count("rereads", record.rereads, *named)
+        count("shortened_results", record.shortened, *named)
+        count("arrival_rereads", record.arrival_rereads, *named)
+        count("arrival_quotes", record.arrival_quotes, *named)
         count("arrival_saved_dollars", record.arrival_saved_dollars or 0.0, *named)
         count("arrival_saved_input_tokens", record.arrival_saved_tokens or 0.0, *named)
         fits_only_masked = record.masking == "on" and record.fits_unmasked is False
@@ -251,7 +251,7 @@ class Counters:
             before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
             count("prompt_tokens", after, *named, "sent")
             count("prompt_tokens", before - after, *named, "not_sent")
-            count("left_out_tokens", record.left_out_tokens or 0, *named)
+            count("left_out_tokens", record.left_out_tokens, *named)
             count("cached_tokens", record.cached_tokens or 0, *named)
             for part, size in (record.composition or {}).items():
                 count("prompt_part_tokens", size, part)

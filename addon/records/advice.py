@@ -185,7 +185,7 @@ WARNINGS: tuple[Notice, ...] = (
     ),
     Notice(
         "held boundary",
-        lambda record, _: bool(record.boundary_held),
+        lambda record, _: record.boundary_held,
         lambda record: (record.replay, record.conversation),  # numbered apart
         _say_held,
         most=10_000,
@@ -204,7 +204,7 @@ WARNINGS: tuple[Notice, ...] = (
     ),
     Notice(
         "tried",
-        lambda record, _: bool(record.tried) and record.account == "takes",
+        lambda record, _: record.tried and record.account == "takes",
         lambda record: (record.host, record.model),
         lambda record, _: (
             f"{record.host} has taken a masked request of this account to {record.model}: from now "

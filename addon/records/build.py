@@ -25,8 +25,9 @@ from masking.config import Settings
 from masking.prices import Pricing, fits_window
 from masking.wire import Usage
 
-RECORD_SCHEMA = 3
-"""The version of a record's fields. Up to version 2 `result_reasons` had letters. Records without a
+RECORD_SCHEMA = 4
+"""The version of a record's fields. Up to version 3 a line has null for what is not known, and all
+that is 0 or false. Up to version 2 `result_reasons` had letters. Records without a
 version are of version 1, which lacks the fields of `describe_software`, `price_entry` and
 `net_unpriced`."""
 
@@ -38,7 +39,7 @@ _FIRST_REFUSAL = 400
 def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     """Return the record of a request that has ended; `entry` is its ledger entry.
 
-    A field that is left out is null.
+    A field that is left out is as by default.
     """
     rewritten, measured, usage = answered.rewritten, answered.measured, answered.usage or Usage()
     received, priced = rewritten.received, rewritten.priced
@@ -65,7 +66,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "prefix": rewritten.prefix,
         "binding": rewritten.binding,
         "account": rewritten.account,
-        "tried": rewritten.tried or None,
+        "tried": rewritten.tried,
         "clearing": rewritten.clearing,
         "bytes_before": rewritten.bytes_before,
         "bytes_after": rewritten.bytes_after,
@@ -99,7 +100,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
             "price_entry": found and (found.seller, found.model),
             "price_borrowed_from": priced.pricing.borrowed_from,
             "service_tier": priced.pricing.tier,
-            "price_is_standard": priced.pricing.is_standard if priced.pricing.tier else None,
+            "price_is_standard": priced.pricing.tier is not None and priced.pricing.is_standard,
             "model_window_tokens": priced.pricing.window,
         }
     if (left_out := rewritten.left_out) is not None:

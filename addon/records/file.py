@@ -95,7 +95,7 @@ class RecordFile:
             return
         try:
             self._file = self._file or SharedFile(self.path, self._max_bytes)
-            for notice in self._file.append(_render(record)):
+            for notice in self._file.append(render_record(record)):
                 self._say_once(logging.WARNING, f"{self.path} {notice}")
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
             self.lost += 1
@@ -119,8 +119,8 @@ class RecordFile:
             self._log(level, line)
 
 
-def _render(record: Mapping[str, object]) -> bytes:
-    """Return a record as a line."""
+def render_record(record: Mapping[str, object]) -> bytes:
+    """Return what is dumped of a record as a line, with its end."""
     try:
         return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # lone surrogates, numbers beyond 64 bits

@@ -62,7 +62,7 @@ class Figures:
 
     def add(self, record: RequestRecord) -> None:
         """Count a request."""
-        self.rereads += (record.rereads or 0) + (record.arrival_rereads or 0)
+        self.rereads += record.rereads + record.arrival_rereads
         record = as_sent(record)
         self.requests += 1
         status = record.status or 0
@@ -119,7 +119,7 @@ class Holdout:
         """Count a request for an answer, if its conversation is masked or held out."""
         is_held_out = record.group == "holdout"
         is_compared = is_held_out or record.masking == "on"
-        is_answer = record.purpose in (None, "answer") and record.passed_through is None
+        is_answer = record.purpose == "answer" and record.passed_through is None
         if record.conversation_id is None or not (is_compared and is_answer):
             return
         digest = record.config_digest or ""

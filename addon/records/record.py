@@ -7,6 +7,7 @@ Prometheus are fed with. It never has content. The meanings are also the documen
 A new field has its line here, and one in `build.py`, which every engine's requests pass.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -34,6 +35,20 @@ _LIMIT = 10**24
 
 Count = Annotated[int, Field(ge=-_LIMIT, le=_LIMIT)]
 Amount = Annotated[float, Field(ge=-_LIMIT, le=_LIMIT)]
+
+
+def _or(default: object) -> BeforeValidator:
+    """Read null as a default. Records up to schema 3 have it where newer ones have nothing."""
+    return BeforeValidator(lambda value: default if value is None else value)
+
+
+Some = Annotated[Count, _or(0)]
+"""How many there are of what most requests have none of."""
+
+Error = Annotated[Amount, _or(0.0)]
+"""By how much an amount may be off."""
+
+Flag = Annotated[bool, _or(False)]
 
 
 def means(meaning: str, unit: Unit | None = None) -> FieldInfo:
@@ -93,17 +108,28 @@ Bound = OnHistoryEdit | Literal["account"]
 """
 
 
-class RequestRecord(BaseModel):
-    """One request and what became of it; null is what is not known.
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
 
-    Made from a mapping, or from a line of an older file, which lacks the newer fields. Raises
+    def dump(self) -> dict[str, object]:
+        """Return what a line has of it: its kind, and each field that is not as by default.
+
+        Most fields say what few requests have. With all of them, a line would be twice as long.
+        """
+        values, defaults = vars(self), type(self).model_fields
+        fields = {n: value for n, value in values.items() if value != defaults[n].default}
+        return {"kind": values["kind"], **fields}
+
+
+class RequestRecord(_Record):
+    """One request and what became of it; None is what is not known.
+
+    Made from a mapping, or from a line of a file: older ones lack the newer fields. Raises
     ValueError for what is no record.
     """
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
-
     kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
-    record_schema: Annotated[Count, means("The version of these fields; 1 if it is left out.")] = 1
+    record_schema: Annotated[Count, means("The version of these fields.")] = 1
     software_version: Annotated[
         str | None, means("The version of observation-masking that made the record.")
     ] = None
@@ -120,12 +146,13 @@ class RequestRecord(BaseModel):
     path: Annotated[str, means("The path, without its query.")]
     format: Annotated[str | None, means("The wire format, such as `chat` or `messages`.")] = None
     purpose: Annotated[
-        Purpose | None,
+        Purpose,
+        _or("answer"),
         means(
             "Whether it asks for an answer, for the tokens that it would have (`count`), or for "
             "its history in short (`compact`)."
         ),
-    ] = None
+    ] = "answer"
     client: Annotated[
         str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
     ] = None
@@ -143,11 +170,11 @@ class RequestRecord(BaseModel):
         str | None, means("The label of the rule whose settings held for the request.")
     ] = None
     subscription: Annotated[
-        bool | None,
+        Flag,
         means("Whether a subscription pays for it, so that dollars are what the API would cost."),
-    ] = None
+    ] = False
     model: Annotated[str | None, means("The model that is asked for.")] = None
-    stream: Annotated[bool | None, means("Whether a stream is asked for.")] = None
+    stream: Annotated[Flag, means("Whether a stream is asked for.")] = False
     masking: Annotated[
         Literal["on", "observed", "off"],
         means(
@@ -190,9 +217,7 @@ class RequestRecord(BaseModel):
             "request; null if that is not known."
         ),
     ] = None
-    tried: Annotated[
-        bool | None, means("Whether the request was masked to find that out; null if not.")
-    ] = None
+    tried: Annotated[Flag, means("Whether the request was masked to find that out.")] = False
     clearing: Annotated[
         Clearing | None,
         means(
@@ -202,12 +227,12 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     slides: Annotated[
-        bool | None,
+        Flag,
         means(
             "Whether the window slides at every turn, because moving the boundary costs nothing: "
             "by the settings, or where no message of the request is cached."
         ),
-    ] = None
+    ] = False
     price_source: Annotated[Source | None, means("Where the billed prices come from.")] = None
     price_read_ratio: Annotated[
         Amount | None, means("The billed cache-read price; 1 is an uncached token.")
@@ -233,12 +258,12 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     price_is_standard: Annotated[
-        bool | None,
+        Flag,
         means(
             "Whether all amounts in dollars are at the price of the standard tier, because that of "
-            "the tier asked for isn't known. Null if no tier was asked for."
+            "the tier asked for isn't known."
         ),
-    ] = None
+    ] = False
     model_window_tokens: Annotated[
         Count | None,
         means(
@@ -276,9 +301,9 @@ class RequestRecord(BaseModel):
         Count | None, means("Tool results that the window masked, or the provider cleared.")
     ] = None
     shortened: Annotated[
-        Count | None,
+        Some,
         means("Tool results that were sent shortened, whether or not they are masked by now."),
-    ] = None
+    ] = 0
     long_kept: Annotated[
         Mapping[str, Count] | None,
         means(
@@ -289,12 +314,12 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     left_out_tokens: Annotated[
-        Count | None, means("What was left out of the shortened results.", "tokens")
-    ] = None
-    masked_images: Annotated[Count | None, means("Images that the window masked in them.")] = None
-    redacted: Annotated[Count | None, means("Tool results that were redacted.")] = None
-    reduced: Annotated[Count | None, means("Tool results that a reduction replaced.")] = None
-    dropped: Annotated[Count | None, means("Tool results that a reduction dropped.")] = None
+        Some, means("What was left out of the shortened results.", "tokens")
+    ] = 0
+    masked_images: Annotated[Some, means("Images that the window masked in them.")] = 0
+    redacted: Annotated[Some, means("Tool results that were redacted.")] = 0
+    reduced: Annotated[Some, means("Tool results that a reduction replaced.")] = 0
+    dropped: Annotated[Some, means("Tool results that a reduction dropped.")] = 0
     kept: Annotated[Mapping[str, Count] | None, means("Tool results that stayed, by reason.")] = (
         None
     )
@@ -336,7 +361,7 @@ class RequestRecord(BaseModel):
     reduction_stage: Annotated[ReductionStage | None, means("How far a reduction had to go.")] = (
         None
     )
-    dropped_messages: Annotated[Count | None, means("Messages that a reduction dropped.")] = None
+    dropped_messages: Annotated[Some, means("Messages that a reduction dropped.")] = 0
     bytes_before: Annotated[
         Count | None, means("The body on the wire, before masking.", "bytes")
     ] = None
@@ -392,31 +417,31 @@ class RequestRecord(BaseModel):
         means("A digest of the conversation's texts up to the first user message, in any run."),
     ] = None
     rereads: Annotated[
-        Count | None,
+        Some,
         means(
             "Tool calls in the newest answer that repeat earlier ones, with the same tool and the "
             "same arguments, whose results the request before masked. A call counts once, in the "
             "request that first holds it and that the provider took. Agents repeat calls without "
             "masking, too: if `observed`, these are repeats of what would have been masked."
         ),
-    ] = None
+    ] = 0
     arrival_rereads: Annotated[
-        Count | None,
+        Some,
         means(
             "Tool calls in the newest answer that repeat earlier ones whose results were shortened "
             "(or masked, but not all of them). Counted like `rereads`."
         ),
-    ] = None
+    ] = 0
     arrival_quotes: Annotated[
-        Count | None,
+        Some,
         means(
             "Tool calls in the newest answer with a whole line, of at least 16 characters, that "
             "the request shows nowhere but in what was left out of shortened results."
         ),
-    ] = None
+    ] = 0
     boundary_moved: Annotated[
-        bool | None, means("Whether more was masked than in the request before.")
-    ] = None
+        Flag, means("Whether more was masked than in the request before.")
+    ] = False
     move_price_tokens: Annotated[
         Amount | None,
         means(
@@ -425,9 +450,9 @@ class RequestRecord(BaseModel):
         ),
     ] = None
     boundary_held: Annotated[
-        bool | None,
+        Flag,
         means("Whether the boundary is held because the cache did not return after a move."),
-    ] = None
+    ] = False
     predicted_cached_tokens: Annotated[
         Count | None, means("What should have come from the cache.", "tokens")
     ] = None
@@ -443,15 +468,15 @@ class RequestRecord(BaseModel):
     ] = None
     cost_dollars_after: Annotated[Amount | None, means("The same.", "US dollars")] = None
     saved_tokens_error: Annotated[
-        Amount | None,
+        Error,
         means(
             "By how much the cost of the prompt that was not sent may be off, either way.",
             "input tokens",
         ),
-    ] = None
+    ] = 0.0
     saved_tokens_error_by_chance: Annotated[
-        Amount | None, means("The part of that which evens out over many requests.", "input tokens")
-    ] = None
+        Error, means("The part of that which evens out over many requests.", "input tokens")
+    ] = 0.0
     arrival_saved_tokens: Annotated[
         Amount | None,
         means(
@@ -493,13 +518,11 @@ class RequestRecord(BaseModel):
         return self.masking == "on" and bool(changed) and self.fits_unmasked is False
 
 
-class McpRecord(BaseModel):
-    """A response of an MCP server and what became of it; null is what is not known."""
-
-    model_config = ConfigDict(frozen=True)
+class McpRecord(_Record):
+    """A response of an MCP server and what became of it; None is what is not known."""
 
     kind: Annotated[Literal["mcp"], means("An MCP response; `chat` is a chat request.")] = "mcp"
-    record_schema: Annotated[int, means("The version of these fields; 1 if it is left out.")] = 1
+    record_schema: Annotated[int, means("The version of these fields.")] = 1
     software_version: Annotated[
         str | None, means("The version of observation-masking that made the record.")
     ] = None
@@ -525,11 +548,15 @@ class McpRecord(BaseModel):
 
 
 class RecordField(NamedTuple):
-    """A field of the records: its name, the types of its value, its unit, a sentence."""
+    """A field of the records: its name, the types of its value, its unit, a sentence.
+
+    left_out: what it is if it is left out, in JSON; None if it is unknown then.
+    """
 
     name: str
     type: str
     unit: Unit | None
+    left_out: str | None
     meaning: str
 
 
@@ -537,7 +564,13 @@ def describe_fields(record: type[BaseModel]) -> list[RecordField]:
     """Return all fields of a record, in the order in which a JSON line has them."""
     properties: Mapping[str, Mapping[str, Any]] = record.model_json_schema()["properties"]
     return [
-        RecordField(name, _render_type(schema), schema["unit"], schema["description"])
+        RecordField(
+            name,
+            _render_type(schema),
+            schema["unit"],
+            None if name == "kind" else _render_default(schema.get("default")),
+            schema["description"],
+        )
         for name, schema in properties.items()
     ]
 
@@ -549,3 +582,7 @@ def _render_type(schema: Mapping[str, Any]) -> str:
     if "enum" in kind:
         return " or ".join(f'"{value}"' for value in kind["enum"])
     return f'"{kind["const"]}"' if "const" in kind else str(kind["type"])
+
+
+def _render_default(default: object) -> str | None:
+    return None if default is None else json.dumps(default).removesuffix(".0")

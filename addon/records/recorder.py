@@ -206,7 +206,7 @@ class Recorder:
                     sink(record)
                 except Exception as error:  # noqa: BLE001 - the other sinks get it all the same
                     logger.warning(f"{_PROBLEM} ({type(error).__name__})")
-            self._file.write(vars(record))
+            self._file.write(record.dump())
 
         release = self._hold(size, records=1)
         self._worker.submit(job).add_done_callback(release)
@@ -216,7 +216,7 @@ class Recorder:
 
         def job() -> None:
             made_by = {**describe_software(settings), "run": run.name, "tag": run.tag}
-            self._file.write(vars(McpRecord.model_validate({**made_by, **fields})))
+            self._file.write(McpRecord.model_validate({**made_by, **fields}).dump())
 
         if self._pending >= _MAX_PENDING:
             self.left_out.add("records")

@@ -194,7 +194,7 @@ class _Open:
         self._results = max(self._results, record.tool_results or 0)
         changed = (record.masked, record.redacted, record.reduced, record.dropped)
         self._masked = max(self._masked, sum(filter(None, changed)))
-        self._shortened = max(self._shortened, record.shortened or 0)
+        self._shortened = max(self._shortened, record.shortened)
         self.is_written = False
 
     def summarize(self) -> Session:

@@ -85,10 +85,9 @@ def read_bill(record: RequestRecord) -> Bill:
     before, after = record.cost_tokens_before, record.cost_tokens_after
     if before is None or after is None:
         return NO_BILL
-    calls = sum(filter(None, (record.rereads, record.arrival_rereads, record.arrival_quotes)))
+    calls = record.rereads + record.arrival_rereads + record.arrival_quotes
     # Records of older versions do not say which part is chance: then none is.
-    by_chance = record.saved_tokens_error_by_chance or 0.0
-    margin = read_margin(record.saved_tokens_error or 0.0, by_chance)
+    margin = read_margin(record.saved_tokens_error, record.saved_tokens_error_by_chance)
     left_out = _read_saved_at_arrival(record)
     at_arrival = left_out.tokens.saved, left_out.tokens.margin
     tokens = Money(1, before, after, margin, calls, *at_arrival)
@@ -106,7 +105,7 @@ def read_bill(record: RequestRecord) -> Bill:
         answer_dollars=record.answer_dollars or 0.0,
         borrowed={} if seller is None else {seller: 1},
         standard={tier: 1} if tier is not None and record.price_is_standard else {},
-        on_plan=bool(record.subscription),
+        on_plan=record.subscription,
     )
 
 
@@ -151,7 +150,7 @@ class Balance:
         saved = (record.cost_tokens_before or 0.0) - (record.cost_tokens_after or 0.0)
         self.saved += saved
         self.requests += 1
-        self.is_held = bool(record.boundary_held)
+        self.is_held = record.boundary_held
         if not record.boundary_moved:
             self.each = saved
             return
@@ -208,13 +207,13 @@ class ArrivalSum:
     def add(self, record: RequestRecord) -> None:
         """Count a request."""
         self.kept.update(record.long_kept or {})
-        self.rereads += record.arrival_rereads or 0
-        self.quotes += record.arrival_quotes or 0
+        self.rereads += record.arrival_rereads
+        self.quotes += record.arrival_quotes
         self.requests += bool(record.shortened)
-        self.results += record.shortened or 0
+        self.results += record.shortened
         if record.purpose == "count":
             return
-        self.tokens += record.left_out_tokens or 0
+        self.tokens += record.left_out_tokens
         if record.cost_tokens_before is None:
             self.held += _read_saved_at_arrival(record)
 
@@ -238,7 +237,7 @@ class RedactionSum:
             return
         self.requests += 1
         self.results += record.tool_results or 0
-        self.redacted += record.redacted or 0
+        self.redacted += record.redacted
         for place, count in enumerate(record.redaction_scenarios[:_SCENARIOS]):
             self.scenarios[place] += count
 
@@ -384,7 +383,7 @@ class Tally:
             self.conversations.add(record.conversation_id)
             if record.outgrew:
                 self.outgrown[record.conversation_id] = record
-        if record.boundary_moved is not None and record.first_chunk_seconds is not None:
+        if record.conversation is not None and record.first_chunk_seconds is not None:
             waits = self.waits_after_move if record.boundary_moved else self.waits
             waits.seconds.append(record.first_chunk_seconds)
 
@@ -410,11 +409,11 @@ class Tally:
     def _add_results(self, record: RequestRecord) -> None:
         self.results += record.tool_results or 0
         self.masked += record.masked or 0
-        self.images += record.masked_images or 0
-        self.redacted += record.redacted or 0
-        self.reduced += record.reduced or 0
-        self.dropped += record.dropped or 0
-        self.rereads += record.rereads or 0
+        self.images += record.masked_images
+        self.redacted += record.redacted
+        self.reduced += record.reduced
+        self.dropped += record.dropped
+        self.rereads += record.rereads
         self.arrival.add(record)
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))

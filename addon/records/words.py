@@ -317,7 +317,7 @@ def render_cost(record: RequestRecord) -> str:
     """
     currency = find_record_currency(record)
     before, after = record.cost_tokens_before or 0.0, record.cost_tokens_after or 0.0
-    error = record.saved_tokens_error or 0.0
+    error = record.saved_tokens_error
     amounts = (
         (record.cost_dollars_before, record.cost_dollars_after)
         if currency.is_dollars

@@ -21,6 +21,7 @@ from masking.wire.messages import MESSAGES
 from tests.addon.test_accounts import OUTPUT, Session, Step
 from tests.support.arrivals import OFF, SHORTENS, Remembering, write_lines
 from tests.support.builders import examples
+from tests.support.record_lines import read_lines
 from tests.support.wire_conversations import WRITERS, Ask, Give, Model, Tools, User
 from tests.support.wire_conversations import Step as Told_
 
@@ -70,8 +71,7 @@ class Shortened(Session):
 
     def read_records(self) -> list[dict[str, Any]]:
         self.engine.close()
-        file = self._folder / "observation-masking" / "requests.jsonl"
-        return [json.loads(line) for line in file.read_text().splitlines()]
+        return read_lines(self._folder / "observation-masking" / "requests.jsonl")
 
     def _answer(self, sent: bytes) -> int:
         messages = json.loads(sent)["messages"][1:]

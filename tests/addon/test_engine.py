@@ -1,7 +1,6 @@
 """The engine by itself: a request from arrival to record, carried by nothing in particular."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from masking.memory import Memories
 from masking.wire.format import Purpose
 from tests.live.harness import ON, conversation, encoded, policy_of
 from tests.support.made_up_requests import Carrier
+from tests.support.record_lines import read_lines
 
 BODY = encoded(conversation())
 USAGE = {"usage": {"prompt_tokens": 90, "completion_tokens": 7}}
@@ -56,8 +56,7 @@ def begin(engine: Engine, carrier: Carrier) -> Exchange:
 
 def end(engine: Engine, folder: Path) -> list[dict[str, Any]]:
     engine.close()
-    lines = (folder / "observation-masking" / "requests.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return read_lines(folder / "observation-masking" / "requests.jsonl")
 
 
 def test_a_request_is_masked_and_leaves_a_record(engine: Engine, tmp_path: Path) -> None:

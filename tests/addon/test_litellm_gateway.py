@@ -1,7 +1,6 @@
 """The LiteLLM gateway with calls as LiteLLM makes them; LiteLLM itself is in the live tests."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import count
@@ -15,6 +14,7 @@ from addon.gateways import litellm
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from masking.errors import ConfigError
 from tests.live.harness import eventually
+from tests.support.record_lines import read_lines
 
 CONFIG = """[observation_masking.schema1]
 enabled = true
@@ -69,8 +69,7 @@ def make_gateway(folder: Path, config: str = CONFIG) -> LiteLLMGateway:
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "records.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read_lines(folder / "records.jsonl")
 
 
 def mask(gateway: LiteLLMGateway, *calls: Call) -> list[list[str] | None]:

@@ -56,11 +56,11 @@ def test_names_from_the_wire_are_short_and_stay_on_one_line() -> None:
 # Through the proxy
 
 MONEY = ("cost_", "saved_")
-AT_ARRIVAL = (
-    *("shortened", "long_kept", "left_out_tokens"),
-    *("arrival_rereads", "arrival_quotes", "arrival_saved_tokens", "arrival_saved_tokens_error"),
-    "arrival_saved_dollars",
-)
+AT_ARRIVAL = {
+    **dict.fromkeys(("shortened", "left_out_tokens", "arrival_rereads", "arrival_quotes"), 0),
+    **dict.fromkeys(("long_kept", "arrival_saved_tokens", "arrival_saved_tokens_error")),
+    "arrival_saved_dollars": None,
+}
 
 
 @pytest.mark.live
@@ -79,7 +79,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     assert re.fullmatch("[0-9a-f]{8}", record.pop("run"))
     assert record == {
         "kind": "chat",
-        "record_schema": 3,
+        "record_schema": 4,
         "software_version": version("observation-masking"),
         "tag": None,
         "label": None,
@@ -101,7 +101,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "prefix": "first met",
         "binding": None,
         "account": None,
-        "tried": None,
+        "tried": False,
         "clearing": None,
         "slides": True,
         "price_source": "assumed",
@@ -127,7 +127,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "result_reasons": [[2, "masked"], [2, "in_window"]],
         "redaction_scenarios": None,
         "reduction_stage": None,
-        "dropped_messages": None,
+        "dropped_messages": 0,
         "first_chunk_seconds": None,
         "model_window_tokens": 128_000,
         "fits_unmasked": True,
@@ -144,11 +144,11 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "boundary_held": False,
         "price_borrowed_from": "OpenAI",
         "service_tier": None,
-        "price_is_standard": None,
+        "price_is_standard": False,
         "answer_dollars": 7e-05,
         "predicted_cached_tokens": 0,
         "cached_tokens_basis": "simulated",
-        **dict.fromkeys(AT_ARRIVAL),
+        **AT_ARRIVAL,
     }
     assert costs["cost_tokens_after"] == 90
     assert costs["cost_tokens_before"] > 90

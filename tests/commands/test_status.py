@@ -310,7 +310,7 @@ def test_the_page_tells_what_the_requests_came_to(
             id="why a request passed",
         ),
         pytest.param(
-            [REQUEST | {"boundary_moved": False, "first_chunk_seconds": n / 4} for n in range(11)],
+            [REQUEST | {"conversation": 1, "first_chunk_seconds": n / 4} for n in range(11)],
             "First token",
             ["p50 1.25 s, p90 2.25 s, 11 responses"],
             id="how long answers took to begin",

@@ -28,6 +28,7 @@ from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
 from masking.window import MaskPolicy
+from tests.support.record_lines import read_lines
 from tests.tools.provider.provider import Provider, is_old_account
 from tests.tools.provider.script import Received, Reply, Script
 
@@ -370,9 +371,7 @@ def ssl_context(bundle: Path, *, http2: bool = False) -> ssl.SSLContext:
 
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "state" / "observation-masking" / "requests.jsonl"
-    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    return read_lines(folder / "state" / "observation-masking" / "requests.jsonl")
 
 
 _WAITS_FOR_RECORDS = f"""

@@ -30,6 +30,7 @@ from tests.live.scripted_sessions import (
     output_of,
     play,
 )
+from tests.support.record_lines import read_lines
 from tests.tools.provider.messages import BINDING_BETA
 from tests.tools.provider.script import Reply, Script, ScriptedReplies, call
 
@@ -298,7 +299,7 @@ def last_record(folder: Path) -> dict[str, Any]:
 
 
 def read_last(path: Path) -> dict[str, Any] | None:
-    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records = read_lines(path)
     complete = [each for each in records if each["tool_turns"] == TURNS]
     return complete[-1] if complete else None
 

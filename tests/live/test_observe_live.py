@@ -1,7 +1,6 @@
 """Observe mode and the hold-out behind a real mitmdump: nothing is changed, and all is reckoned."""
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from tests.live.harness import (
 )
 from tests.support.made_up_format import MADE_UP
 from tests.support.places import ROOT
+from tests.support.record_lines import read_lines
 from tests.support.wire_conversations import WRITERS, User, Writer, in_each, turn
 
 ON = b"""[observation_masking.schema1]
@@ -142,9 +142,7 @@ def replay(
         for message in (flow.request, flow.response)
         if message is not None
     ]
-    return bodies, [
-        json.loads(line) for line in (folder / f"{mode}.jsonl").read_text().splitlines()
-    ]
+    return bodies, read_lines(folder / f"{mode}.jsonl")
 
 
 @pytest.mark.parametrize("recording", ["openai-questions", "mcp-files"])

@@ -259,7 +259,7 @@ def test_a_failure_is_told() -> None:
 
 
 def test_a_row_says_when_it_began_and_what_its_answers_took() -> None:
-    at = {"time": "2026-01-01T00:09:00.000+00:00", "boundary_moved": False, "folder": "api"}
+    at = {"time": "2026-01-01T00:09:00.000+00:00", "conversation": 1, "folder": "api"}
     tokens = {"prompt_tokens": 10, "cached_tokens": 9}
     sizes = {"request_tokens_before": 100, "request_tokens_after": 60}
     board = filled({**A, **bill(4, 3), **sizes}, {**A, **at, **tokens, "first_chunk_seconds": 1.0})

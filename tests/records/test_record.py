@@ -11,7 +11,7 @@ from addon.records.record import McpRecord, RequestRecord, describe_fields
 from addon.stages import Interruption
 from masking.config import MetricsSettings
 from masking.model import REASONS
-from tests.support.made_up_records import record
+from tests.support.made_up_records import LEAST, record
 from tests.support.marks import as_one_test
 
 FIRST_SCHEMA = """
@@ -46,7 +46,9 @@ def test_a_record_of_the_first_schema_can_be_read() -> None:
     assert record.record_schema == 1
     kept = {*written} & {*RequestRecord.model_fields}  # the others are no longer recorded
     read = json.loads(record.model_dump_json())
-    assert {name: written[name] for name in kept} == {name: read[name] for name in kept}
+    defaults = {name: field.default for name, field in RequestRecord.model_fields.items()}
+    expected = {n: defaults[n] if written[n] is None else written[n] for n in kept}
+    assert expected == {name: read[name] for name in kept}
 
 
 @pytest.mark.parametrize(
@@ -71,10 +73,22 @@ def test_every_reason_that_had_a_letter_is_one() -> None:
     assert {*REASONS} - {"cleared"} == {reason for _, reason in row}  # which is younger
 
 
+def test_a_line_has_only_what_is_not_as_by_default(tmp_path: Path) -> None:
+    said = {"cached_tokens": 0, "masked": 0, "rereads": 2, "purpose": "compact", "tried": True}
+    default = {"purpose": "answer", "rereads": 0, "tried": False, "status": None, "replay": False}
+    file = RecordFile(MetricsSettings(path=str(tmp_path / "requests.jsonl")))
+    made = [record(**said), record(**default)]
+    for each in made:
+        file.write(each.dump())
+    lines = [json.loads(line) for line in file.path.read_text().splitlines()]
+    assert [{"kind": "chat", **LEAST, **said}, {"kind": "chat", **LEAST}] == lines
+    assert made == [*read_records(file.path)]
+
+
 def test_reasons_are_written_in_run_lengths(tmp_path: Path) -> None:
     made = record(result_reasons=((12, "masked"), (7, "in_window")))
     file = RecordFile(MetricsSettings(path=str(tmp_path / "requests.jsonl")))
-    file.write(vars(made))
+    file.write(made.dump())
     assert b'"result_reasons":[[12,"masked"],[7,"in_window"]]' in file.path.read_bytes()
     assert [made] == [*read_records(file.path)]
 
@@ -111,6 +125,9 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     assert types["masking"] == '"on" or "observed" or "off"'
     assert types["masked"] == "integer"
     assert types["kind"] == '"chat"'
+    left_out = {field.name: field.left_out for field in fields}
+    names = ("kind", "status", "purpose", "replay", "redacted", "saved_tokens_error")
+    assert [None, None, '"answer"', "false", "0", "0"] == [left_out[name] for name in names]
     assert [field for field in describe_fields(McpRecord) if not field.meaning.endswith(".")] == []
     units = {field.name: field.unit for field in fields}
     assert (units["cost_dollars_after"], units["masked"]) == ("US dollars", None)

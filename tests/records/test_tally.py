@@ -250,11 +250,11 @@ def test_hosts_with_assumed_prices_are_named() -> None:
 
 def test_the_first_piece_of_an_answer_is_timed_with_and_without_a_move() -> None:
     counted = tally(
-        {"first_chunk_seconds": 1.0, "boundary_moved": True},
-        {"first_chunk_seconds": 0.5, "boundary_moved": False},
-        {"first_chunk_seconds": 0.25, "boundary_moved": False},
+        {"first_chunk_seconds": 1.0, "boundary_moved": True, "conversation": 1},
+        {"first_chunk_seconds": 0.5, "conversation": 1},
+        {"first_chunk_seconds": 0.25, "conversation": 1},
         {"first_chunk_seconds": 9.0},
-        {"boundary_moved": True},
+        {"boundary_moved": True, "conversation": 1},
     )
     assert [0.5, 0.25] == list(counted.waits.seconds)
     assert [1.0] == list(counted.waits_after_move.seconds)

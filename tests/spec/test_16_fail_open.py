@@ -25,6 +25,7 @@ from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
 from tests.support.made_up_requests import Carrier
+from tests.support.record_lines import fill
 from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn
 
 TALK = (User(), *turn("a", OUTPUT), *turn("b", OUTPUT))
@@ -117,7 +118,7 @@ def test_a_body_of_a_wrong_type_goes_out_unchanged_with_a_line_that_says_why(
     addon.start()
     assert body == addon.pass_on(body).raw_content
     addon.stop()
-    (record,) = map(json.loads, addon.read_records().splitlines())
+    (record,) = map(fill, addon.read_records().splitlines())
     assert problem in record["passed_through"]
     (line,) = (line for line in caplog.messages if "passed through untouched" in line)
     assert line.endswith(f"passed through untouched, {record['passed_through']}")

@@ -13,6 +13,7 @@ import pytest
 
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT
+from tests.support.record_lines import fill
 from tests.support.wire_conversations import Ask, Give, Model, Tools, User, Writer, turn
 
 HEADERS = {
@@ -133,7 +134,7 @@ def test_a_record_says_who_what_and_how_much(addon: Addon) -> None:
     told = CHAT.tell(User(), *turn("a", OUTPUT), *turn("b", OUTPUT), *turn("c", OUTPUT))
     addon.pass_on(told.body, CHAT.path + QUERY, headers=HEADERS, answer=ANSWER)
     addon.stop()
-    record = json.loads(addon.read_records())
+    record = fill(addon.read_records())
     expected = {
         "host": "api.example.org",
         "path": "/v1/chat/completions",

@@ -32,7 +32,7 @@ def bill(before: float, after: float, error: float = 0.0, **fields: object) -> d
     """Return the fields of a request with a bill in tokens, and in dollars at a dollar for each."""
     tokens = {"cost_tokens_before": before, "cost_tokens_after": after, "saved_tokens_error": error}
     dollars = {"cost_dollars_before": before, "cost_dollars_after": after}
-    return {**tokens, **dollars, **fields}
+    return {"conversation": 1, **tokens, **dollars, **fields}
 
 
 UNPRICED = {"cost_dollars_before": None, "cost_dollars_after": None}

@@ -193,8 +193,10 @@ def list_record(kind: str) -> Iterator[str]:
     """Yield the fields of a kind of record."""
     yield "| field | value | meaning |"
     yield "|---|---|---|"
-    for name, value, unit, meaning in describe_fields(RECORDS[kind]):
-        yield f"| `{name}` | {_escape(value)}{f', {unit}' if unit else ''} | {_escape(meaning)} |"
+    for name, type_, unit, left_out, meaning in describe_fields(RECORDS[kind]):
+        value = _escape(type_) + (f", {unit}" if unit else "")
+        default = f"; {left_out} if left out" if left_out else ""
+        yield f"| `{name}` | {value}{default} | {_escape(meaning)} |"
 
 
 RECORDS: Mapping[str, type[BaseModel]] = {"chat": RequestRecord, "mcp": McpRecord}

@@ -23,6 +23,7 @@ from addon.config import ConfigFile, without_memory
 from addon.gateways.envoy.messages import METHOD, SERVICE, read_message
 from addon.gateways.envoy.stream import HOST_KEY, Processor
 from addon.gateways.envoy.supervisor import READY, WorkerOptions
+from addon.records.file import render_record
 from addon.records.record import RequestRecord
 from addon.stages import Run
 
@@ -101,7 +102,7 @@ def _watch_for_end() -> asyncio.Event:
 
 
 def _as_line(record: RequestRecord) -> bytes:
-    return record.model_dump_json().encode() + b"\n"
+    return render_record(record.dump())
 
 
 def _say(line: bytes) -> None:
