@@ -360,18 +360,6 @@ class Cost:
     margin: Margin = NO_MARGIN
 
     @property
-    def saved(self) -> float:
-        """What masking saved, in input-token equivalents; less than 0 if it cost more."""
-        return self.before.cost - self.after.cost
-
-    @property
-    def saved_dollars(self) -> float | None:
-        """The same in US dollars; None if the price is not known."""
-        if self.before.dollars is None or self.after.dollars is None:
-            return None
-        return self.before.dollars - self.after.dollars
-
-    @property
     def dollar_margin(self) -> Margin:
         """The margin in US dollars; none if the price is not known."""
         return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))

@@ -74,7 +74,7 @@ def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:
     move, *later = find_moves(requests, in_tokens)
     assert move.repaid_at is not None
     assert later
-    saved = [request.entry.cost.saved for request in requests[: later[0].request]]
+    saved = [request.entry.bill.tokens.saved for request in requests[: later[0].request]]
     expected = next(n for n, net in enumerate(accumulate(saved)) if n >= move.request and net >= 0)
     assert expected == move.repaid_at
     assert move.net > 0

@@ -197,11 +197,11 @@ def test_without_a_window_it_is_all_that_is_saved() -> None:
         arrival = entry.arrival
         assert (arrival is None) == (not prompt.left_out)
         if arrival is not None:
-            assert entry.cost.saved == pytest.approx(arrival.cost)
-            assert entry.cost.saved_dollars == pytest.approx(arrival.dollars)
+            assert entry.bill.tokens.saved == pytest.approx(arrival.cost)
+            assert entry.bill.dollars.saved == pytest.approx(arrival.dollars)
             assert arrival.tokens == pytest.approx(sum(prompt.left_out.values()))
             saved += arrival.cost
-        assert entry.cost.saved >= 0
+        assert entry.bill.tokens.saved >= 0
     assert saved > 0
 
 

@@ -382,20 +382,18 @@ def test_dollars_are_known_where_the_price_is(
     )
     assert cost.before.dollars == (before and pytest.approx(before))
     assert cost.after.dollars == (after and pytest.approx(after))
-    saved = None if before is None or after is None else pytest.approx(before - after)
-    assert cost.saved_dollars == saved
 
 
 def test_masking_that_brings_a_prompt_under_a_price_step_saves_that_too() -> None:
     pricing = dataclasses.replace(UNPRICED, steps=(PriceStep(5_000, 2.0), PriceStep(9_999, 3.0)))
     cost = spend(Usage(prompt=5_000, cached=0), after=PromptTokens(5_000, 0), pricing=pricing)
     assert (10_000, 5_000) == (cost.before.prompt, cost.after.prompt)
-    assert (30_000, 5_000, 25_000) == (cost.before.cost, cost.after.cost, cost.saved)
+    assert (30_000, 5_000) == (cost.before.cost, cost.after.cost)
 
 
 def test_where_nothing_is_cheaper_every_token_is_a_plain_one() -> None:
     cost = spend(Usage(prompt=6_000, cached=5_000), pricing=UNPRICED)
-    assert (10_000, 6_000, 4_000) == (cost.before.cost, cost.after.cost, cost.saved)
+    assert (10_000, 6_000) == (cost.before.cost, cost.after.cost)
 
 
 def test_what_is_no_text_makes_no_savings() -> None:
@@ -407,14 +405,14 @@ def test_what_is_no_text_makes_no_savings() -> None:
 
 def test_masking_that_breaks_the_cache_is_a_loss() -> None:
     cost = spend(Usage(prompt=6_000, cached=1_000), after=PromptTokens(6_000, 1_000))
-    assert cost.saved == pytest.approx((1_000 + 900) - (5_000 + 100))
+    assert (1_000 + 900, 5_000 + 100) == pytest.approx((cost.before.cost, cost.after.cost))
 
 
 def test_an_empty_prompt_costs_nothing_and_a_reported_one_what_it_has() -> None:
     empty = PromptTokens(0, 0)
     assert (0, 0) == amounts(spend(None, before=empty, after=empty).after)
     cost = spend(Usage(prompt=50), before=empty, after=empty)
-    assert (50, 0, 0) == (cost.after.cost, cost.after.cached, cost.saved)
+    assert (50, 0, 50) == (cost.after.cost, cost.after.cached, cost.before.cost)
 
 
 # Invariants.
@@ -450,8 +448,6 @@ def test_where_nothing_was_masked_nothing_is_saved(
     side: PromptTokens, usage: Usage | None, pricing: Pricing, masked: bool, last_hit_rate: float
 ) -> None:
     cost = bill_request(side, side, usage, pricing, masked=masked, last_hit_rate=last_hit_rate)
-    assert 0 == cost.saved
-    assert 0 == cost.saved_dollars
     assert cost.before == cost.after
 
 
@@ -466,7 +462,6 @@ def test_it_makes_no_difference_which_of_the_two_is_called_masked(
     cost = bill_request(other, sent, usage, pricing, masked=True, last_hit_rate=last_hit_rate)
     turned = bill_request(sent, other, usage, pricing, masked=False, last_hit_rate=last_hit_rate)
     assert (cost.before, cost.after) == (turned.after, turned.before)
-    assert cost.saved == -turned.saved
     assert (cost.predicted, cost.hit_rate, cost.basis) == (
         turned.predicted,
         turned.hit_rate,

@@ -267,8 +267,8 @@ def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
 ) -> None:
     ledger = Ledger()
     entries = [ledger.enter(ask(talk(n + 1), (0,)), each) for n, each in enumerate(pricing)]
-    saved = [entry.cost.saved_dollars for entry in entries]
-    known = [dollars for dollars in saved if dollars is not None]
+    dollars = [(entry.cost.before.dollars, entry.cost.after.dollars) for entry in entries]
+    known = [one - other for one, other in dollars if one is not None and other is not None]
     expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
     so_far = [*accumulate(entry.bill for entry in entries)]
     assert expected == [bill.dollars.saved if bill.is_in_dollars else None for bill in so_far]
@@ -308,7 +308,8 @@ def test_the_nets_add_up(requests: list[Sent], pricing: Pricing) -> None:
     entries = [ledger.enter(sent, pricing) for sent in requests]
     by_conversation = {entry.conversation: entry.so_far for entry in entries}
     whole = sum((entry.bill for entry in entries), start=NO_BILL)
-    assert whole.tokens.saved == pytest.approx(sum(entry.cost.saved for entry in entries))
+    saved = sum(entry.cost.before.cost - entry.cost.after.cost for entry in entries)
+    assert whole.tokens.saved == pytest.approx(saved)
     parts = sum(by_conversation.values(), start=NO_BILL)
     for one, other in ((whole.tokens, parts.tokens), (whole.dollars, parts.dollars)):
         assert one.requests == other.requests
