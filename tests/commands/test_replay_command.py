@@ -15,6 +15,7 @@ from addon.commands.replay import Wanted, fill, open_result, render_conversation
 from addon.commands.work import open_work, read_sessions
 from addon.places import shipped
 from addon.recordings.flows import read_flows, write_flows
+from addon.records.record import RequestRecord
 from addon.replay.replay import ReplaySettings
 from addon.replay.totals import summarize
 from masking.rewrite import Strategies
@@ -51,16 +52,17 @@ def test_a_replay_gives_the_numbers_that_the_addon_logged(
     logged = replay_once(recording, None)
     found = replay(capsys, recording)["conversations"]
     requests = [step for one in found for step in one["per_request"]]
-    shared = requests[0].keys() & logged[0].keys() - {"conversation"}
+    shared = requests[0].keys() & RequestRecord.model_fields.keys() - {"conversation"}
     assert len(shared) > 30
     # Conversations are told one after the other, and were had side by side.
     by_size = [
         sorted(rows, key=lambda row: (row["messages"], row["request_tokens_before"]))
         for rows in (logged, requests)
     ]
-    assert [[row[name] for row in by_size[0]] for name in sorted(shared)] == [
-        [row[name] for row in by_size[1]] for name in sorted(shared)
-    ]
+    expected, told = (
+        [[row.get(name) or None for row in rows] for name in sorted(shared)] for rows in by_size
+    )
+    assert expected == told
 
 
 @pytest.mark.live
@@ -80,9 +82,11 @@ def test_it_gives_the_numbers_that_the_addon_logged_of_what_it_shortened(
         *("shortened", "long_kept", "left_out_tokens", "cost_dollars_before"),
         *("cost_dollars_after", "arrival_saved_tokens", "arrival_saved_dollars"),
     )
-    assert [[row[name] for name in names] for row in logged] == [
-        [row.get(name) for name in names] for row in found["per_request"]
-    ]
+    expected, told = (
+        [[row.get(name) or None for name in names] for row in rows]
+        for rows in (logged, found["per_request"])
+    )
+    assert expected == told
     assert 1 == found["arrival"]["results"]
 
 

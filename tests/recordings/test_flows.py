@@ -35,6 +35,7 @@ from addon.records.tally import Tally
 from addon.records.words import list_costs
 from masking.wire import Usage
 from tests.live.harness import SECONDS, environment
+from tests.support.record_lines import fill
 from tests.support.sessions import CHATS
 from tests.tools.provider.provider import Provider
 from tests.tools.provider.script import Reply
@@ -357,7 +358,7 @@ def test_a_masked_recording_costs_in_a_replay_what_its_records_say(
     config = ["--config", str(masked.parent / CONFIG_NAME)]
     (session,) = replay_files(capsys, masked, *config)["conversations"]
     lines = (masked.parent / RECORDS).read_text("utf-8").splitlines()
-    for record, replayed in zip(map(json.loads, lines), session["per_request"], strict=True):
+    for record, replayed in zip(map(fill, lines), session["per_request"], strict=True):
         names = replayed.keys() & {each for each in record if each.startswith(("cost", "saved"))}
         assert {name: record[name] for name in names} == {name: replayed[name] for name in names}
         assert "reported" == record["cached_tokens_basis"]
