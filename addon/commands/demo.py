@@ -5,7 +5,6 @@ recording: the provider that it was recorded with was scripted, and what that re
 model's. So tokens are counted by the tokenizer, and the prompt cache is simulated.
 """
 
-import json
 import os
 import shutil
 import ssl
@@ -17,7 +16,7 @@ from dataclasses import replace
 from http.client import HTTPConnection, HTTPSConnection
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 import tomli
@@ -43,7 +42,8 @@ from addon.proxy.authorities import write_bundle
 from addon.proxy.server import HOST, running_proxy
 from addon.recordings.flows import FlowSession
 from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
-from addon.records.record import REPLACED
+from addon.records.file import read_records
+from addon.records.record import RequestRecord
 from addon.records.words import INPUT_TOKENS, Currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
 from masking.accounting import Cost, Money
@@ -178,7 +178,7 @@ class PlayedRequest(NamedTuple):
     sent: Sequence[str]
     cost: Cost
     currency: Currency
-    record: Mapping[str, Any]
+    record: RequestRecord
 
 
 def _play(
@@ -201,7 +201,7 @@ def _play(
                     headers = {"content-type": "application/json", "authorization": "Bearer none"}
                     client.request("POST", reply.path, reply.body, headers)
                     answers.append(client.getresponse().read())
-        lines = (folder / RECORDS).read_text(encoding="utf-8").splitlines()
+        records = [*read_records(folder / RECORDS)]
     if answers != [reply.answer for reply in replies]:
         raise RuntimeError("an answer did not arrive as the provider sent it")
     return [
@@ -210,10 +210,10 @@ def _play(
             sent=tuple(result.text for result in reply.read(received).results),
             cost=cost,
             currency=currency,
-            record=json.loads(line),
+            record=record,
         )
-        for reply, received, (cost, currency), line in zip(
-            replies, provider.received, costs, lines, strict=True
+        for reply, received, (cost, currency), record in zip(
+            replies, provider.received, costs, records, strict=True
         )
     ]
 
@@ -342,7 +342,7 @@ def render_table(
     currency = find_currency(played)
     amounts = [_find_amounts(each, currency) for each in played]
     without, with_it = ([*accumulate(column)] for column in zip(*amounts, strict=True))
-    replaced = [sum(each.record[name] for name in REPLACED) for each in played]
+    replaced = [each.record.replaced for each in played]
     shown = range(len(played)) if shows_all else choose_rows(replaced, without, with_it)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1))
     for name in ("\nrequest", "results\nmasked", "bill without\nmasking", "bill with\nmasking"):
@@ -357,7 +357,7 @@ def render_table(
         paid, more = (round(_BAR_WIDTH * each / most) for each in (min(both), max(both)))
         table.add_row(
             str(place + 1),
-            f"{replaced[place]} of {played[place].record['tool_results']}",
+            f"{replaced[place]} of {played[place].record.tool_results}",
             *(_render_cell(amount, currency) for amount in both),
             # Until a move has paid off, the bill is higher than it would be: no saving is drawn.
             bars[0] * (paid if without[place] >= with_it[place] else more)
@@ -472,7 +472,7 @@ def _explain_reduction(settings: Settings) -> str:
 
 def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
     """Return what the addon took, and what the prices are."""
-    ms = sum(each.record["hook_us"] for each in played) / 1000
+    ms = sum(each.record.hook_us or 0 for each in played) / 1000
     read, write = demo.prices
     return (
         f"The addon took {ms:.0f} ms for all {len(played)} requests, and every response arrived "

@@ -92,7 +92,7 @@ def show(record: RequestRecord) -> ShownRequest:
         resent=record.resent,
         clearing=record.clearing,
         results=record.tool_results or 0,
-        masked=sum(filter(None, (record.masked, record.redacted, record.reduced, record.dropped))),
+        masked=record.replaced,
         sent=after,
         spared=None if before is None or after is None else before - after,
         parts=None if (parts := record.composition) is None else _list_parts(parts),

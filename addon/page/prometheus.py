@@ -293,8 +293,7 @@ def find_outcome(record: RequestRecord) -> str:
         return "passed"
     if record.masking == "observed":
         return "observed"
-    changed = any(getattr(record, name) for name in (*REPLACED, "shortened"))
-    return "masked" if changed else "unchanged"
+    return "masked" if record.replaced or record.shortened else "unchanged"
 
 
 # As Prometheus reads it, by its own library

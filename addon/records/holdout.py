@@ -162,8 +162,7 @@ class Holdout:
 
 def _is_masked(record: RequestRecord) -> bool:
     """Whether masking changed a request, or would have; one that was refused for it, too."""
-    changed = record.masked, record.redacted, record.reduced, record.dropped
-    return any(changed) or record.resent is not None
+    return record.replaced > 0 or record.resent is not None
 
 
 def _match(figures: Iterable[Figures]) -> list[Figures]:

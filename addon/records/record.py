@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -116,9 +117,14 @@ class _Record(BaseModel):
 
         Most fields say what few requests have. With all of them, a line would be twice as long.
         """
-        values, defaults = vars(self), type(self).model_fields
-        fields = {n: value for n, value in values.items() if value != defaults[n].default}
-        return {"kind": values["kind"], **fields}
+        fields, defaults = vars(self), _find_defaults(type(self))
+        told = {name: value for name, value in fields.items() if value != defaults[name]}
+        return {"kind": fields["kind"], **told}
+
+
+@cache
+def _find_defaults(record: type[_Record]) -> Mapping[str, object]:
+    return {name: field.default for name, field in record.model_fields.items()}
 
 
 class RequestRecord(_Record):
@@ -512,10 +518,15 @@ class RequestRecord(_Record):
         return "account" if self.account == "refuses" else None
 
     @property
+    def replaced(self) -> int:
+        """The tool results of which the model does not get the text."""
+        return (self.masked or 0) + self.redacted + self.reduced + self.dropped
+
+    @property
     def outgrew(self) -> bool:
         """Whether it was changed, and would not fit its model as the agent wrote it."""
-        changed = self.masked or self.shortened or self.redacted or self.reduced or self.dropped
-        return self.masking == "on" and bool(changed) and self.fits_unmasked is False
+        changed = self.replaced or self.shortened
+        return self.masking == "on" and changed > 0 and self.fits_unmasked is False
 
 
 class McpRecord(_Record):

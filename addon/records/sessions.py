@@ -192,8 +192,7 @@ class _Open:
         self._folder = record.folder or self._folder
         self._turns = max(self._turns, record.tool_turns or 0)
         self._results = max(self._results, record.tool_results or 0)
-        changed = (record.masked, record.redacted, record.reduced, record.dropped)
-        self._masked = max(self._masked, sum(filter(None, changed)))
+        self._masked = max(self._masked, record.replaced)
         self._shortened = max(self._shortened, record.shortened)
         self.is_written = False
 

@@ -28,6 +28,7 @@ from masking.prices import PriceSettings
 from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.made_up_records import record
 from tests.support.places import ROOT
 from tests.support.sessions import ReadSession, read_chat
 from tests.tools.golden import read_golden
@@ -165,7 +166,7 @@ def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     cost = Cost(
         before=nothing, after=nothing, predicted=0, hit_rate=1.0, basis="simulated",
     )  # fmt: skip
-    return PlayedRequest(written, sent, cost, INPUT_TOKENS, record={})
+    return PlayedRequest(written, sent, cost, INPUT_TOKENS, record=record())
 
 
 WHOLE = played(["task", "long result"], ["task", "long result"])
