@@ -172,8 +172,7 @@ class Measured:
         reasons = ((n, "bound" if each == "cleared" else each) for n, each in sizes.result_reasons)
         return replace(
             self,
-            prompt=prompt
-            and replace(prompt, after=prompt.before, results_after=prompt.results_before),
+            prompt=prompt and replace(prompt, after=prompt.before),
             sizes=replace(
                 sizes,
                 masked=sizes.masked - cleared,

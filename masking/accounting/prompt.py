@@ -74,15 +74,12 @@ class Comparison(NamedTuple):
 class Prompt:
     """The pieces of a request before and after masking, in estimated tokens; the head first.
 
-    results_before, results_after: the tokens of all tool results that were decided on.
     parts: the tokens of each part after masking; a part without any is missing.
     left_out: the tokens that were left out at arrival, by the place of their piece.
     """
 
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
-    results_before: int = 0
-    results_after: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[int, int] = field(default_factory=dict)
 
@@ -171,13 +168,9 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
         parts["results"] += of_results - placeholders
         parts["placeholders"] += placeholders
 
-    results_before = sum([sum(element.results) for element in elements])
-    results_after = sum([sum(element.results) for element in sent])
     return Prompt(
         before=before,
         after=after,
-        results_before=results_before + sum(left_out.values()) if decisions else 0,
-        results_after=results_after if decisions else 0,
         parts={part: tokens for part in PARTS if (tokens := parts.get(part))},
         left_out=left_out,
     )
