@@ -52,6 +52,7 @@ ROOMS = {
     ),
     "records": ("addon.records",),
     "engine": ("addon.engine",),
+    "look": ("addon.look",),
     "page": ("addon.page",),
     "gateways": ("addon.gateways",),
     "proxy": ("addon.proxy",),
@@ -93,16 +94,18 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "records": (*CORE, "ground"),
     # A request from arrival to record, whatever carries it; each that carries one upon that.
     "engine": (*CORE, "ground", "masker", "records"),
-    "page": (*CORE, "ground", "records", "engine"),
+    # What pages are made of, in the words of the records; what fills them knows nothing of others.
+    "look": (*CORE, "ground", "records"),
+    "page": (*CORE, "ground", "records", "engine", "look"),
     "gateways": (*CORE, "ground", "masker", "records", "engine", "page"),
     "proxy": (*CORE, "ground", "masker", "records", "engine", "mitmproxy"),
     "mask": (*CORE, "ground", "masker", "records", "engine", "page", "proxy", "mitmproxy"),
     # Only commands replay. The words for money are those of the records.
-    "replay": (*CORE, "ground", "records"),
+    "replay": (*CORE, "ground", "records", "look"),
     "recordings": (*CORE, "ground", "replay", "proxy", "records", "mitmproxy"),
     "commands": (
         *(*CORE, "ground", "masker", "records", "engine", "page", "gateways", "proxy"),
-        *("replay", "recordings"),
+        *("replay", "recordings", "look"),
     ),
 }
 """For each room, those that it may import from beside itself, and whether it may use mitmproxy."""

@@ -20,6 +20,7 @@ from addon.agents import find_agent
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
+from addon.look.parts import Column, table
 from addon.places import state_folder
 from addon.records.words import (
     BOUND,
@@ -36,7 +37,7 @@ from addon.records.words import (
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
-from addon.replay.numbers import describe_arrival
+from addon.replay.numbers import describe_arrival, explain_nothing
 from addon.replay.report.page import LogSection
 from addon.replay.totals import summarize_arrival
 from masking.accounting import NO_BILL, Bill, is_about_nothing
@@ -189,19 +190,27 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
 
 def _render_groups(answer: LogAnswer) -> Table:
     """Return a row for each agent and model, then one for each length of session."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(_COLUMNS[0], overflow="fold")
-    for name in _COLUMNS[1:]:
-        table.add_column(name, justify="right", no_wrap=True)
+    shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    first, *columns = _COLUMNS
+    shown.add_column(first.title, overflow="fold")
+    for name, _ in columns:
+        shown.add_column(name, justify="right", no_wrap=True)
     by_model, by_length = _list_rows(answer)
     for rows in (by_model, by_length):
         for name, *cells in rows:
-            table.add_row(escape(printable(name)), *cells)
-        table.add_section()
-    return table
+            shown.add_row(escape(printable(name)), *cells)
+        shown.add_section()
+    return shown
 
 
-_COLUMNS = ("agent and model", "sessions", "requests", "cost", "with masking", "saved")
+_COLUMNS = (
+    Column("agent and model"),
+    Column("sessions", "roomy"),
+    Column("requests", "roomy"),
+    Column("cost"),
+    Column("with masking", "roomy"),
+    Column("saved"),
+)
 
 
 def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -210,7 +219,10 @@ def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str
     count = _MOST_MODELS if len(rows) <= _MOST_MODELS else _MOST_MODELS - 1
     shown, others = rows[:count], rows[count:]
     by_model = [
-        (f"{agent}, {_DATE.sub('', model or 'no model')}", *_render_cells(group))
+        (
+            f"{agent}, {_DATE.sub('', model or 'no model')}{_render_why(group)}",
+            *_render_cells(group),
+        )
         for agent, model, group in shown
     ]
     if others:
@@ -218,12 +230,18 @@ def _list_rows(answer: LogAnswer) -> tuple[list[tuple[str, ...]], list[tuple[str
         for _, _, group in others:
             rest.sessions += group.sessions
             rest.bill += group.bill
+            rest.bound, rest.held = rest.bound + group.bound, rest.held + group.held
         by_model.append((f"{len(others)} more", *_render_cells(rest)))
     by_length = [
         (_name_length(length), *_render_cells(group))
         for length, group in sorted(answer.by_length.items())
     ]
     return by_model, by_length
+
+
+def _render_why(group: Group) -> str:
+    why = explain_nothing(group.bill, group.bound, group.held) if group.bill.is_saving_known else ""
+    return f" ({why})" if why else ""
 
 
 def _name_length(length: int) -> str:
@@ -338,6 +356,14 @@ def _list_unread(answer: LogAnswer) -> Iterator[str]:
 # As a part of the report
 
 
+def name_session(session: LoggedSession) -> str:
+    """Return what a reader knows a session by: `codex in garden, May 4, 2026, 10:00`."""
+    began = session.began.astimezone()
+    place = f" in {session.project}" if session.project else ""
+    side = ", a sub-agent" if session.is_side else ""
+    return f"{session.agent}{place}, {began:%B} {began.day}, {began:%Y, %H:%M}{side}"
+
+
 def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     """Return what a report says of all sessions."""
     bill, money, currency = answer.bill, answer.bill.shown, find_currency(answer.bill)
@@ -354,8 +380,10 @@ def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     return LogSection(
         title=title,
         sentence=f"{sessions}, {pluralize(bill.tokens.requests, 'request')}: {_describe(answer)}",
-        columns=_COLUMNS,
-        rows=[row for rows in _list_rows(answer) for row in rows],
+        tables=[
+            table(f"Sessions by {name}", [Column(name), *_COLUMNS[1:]], rows)
+            for name, rows in zip(("agent and model", "length"), _list_rows(answer), strict=True)
+        ],
         notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],
     )
 

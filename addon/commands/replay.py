@@ -32,6 +32,7 @@ from addon.commands.log_answer import (
     describe_log,
     describe_recorded,
     describe_section,
+    name_session,
     print_answer,
     render_headline,
 )
@@ -59,7 +60,7 @@ from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
 from addon.replay.logs.session import Account, CostOnly, LogSession, depends_on_account
-from addon.replay.numbers import describe_arrival
+from addon.replay.numbers import describe_arrival, explain_nothing
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
@@ -425,6 +426,8 @@ class _Conversation:
             if logged is not None:
                 document = {**describe_log(logged), **document}
             requests = textwrap.indent(json.dumps(document, indent=1), "  ")
+        if logged is not None:
+            name = name_session(logged)
         if self._wanted.chart:
             chart = render_chart(gather(name, self._settings, self._compared))
         return ReplayedConversation(ConversationTotals(name, totals), requests, chart)
@@ -616,11 +619,16 @@ def render_conversations(replay: ReplayResult, *, total: bool = False) -> Replay
     every, found = summarize(replay.totals), [] if total else replay.conversations
     return ReplayTable(
         first=("conversation", "requests"),
-        rows=[(name, summarize(totals, every.cost_unit)) for name, totals in found],
+        rows=[(_name(name, totals), summarize(totals, every.cost_unit)) for name, totals in found],
         totals=[] if len(found) == 1 else [("all", every)],
         bill=replay.totals.bill,
         recorded=replay.totals.recorded,
     )
+
+
+def _name(name: str, totals: Totals) -> str:
+    why = explain_nothing(totals.bill, totals.bound, totals.held)
+    return f"{name} ({why})" if why else name
 
 
 def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:

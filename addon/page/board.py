@@ -161,6 +161,7 @@ class View(NamedTuple):
 
     is_whole: whether these are all that there are.
     holdout: the first conversations of the run.
+    kept: how many conversations the board has.
     """
 
     version: int
@@ -168,6 +169,7 @@ class View(NamedTuple):
     total: Tally
     holdout: Holdout
     conversations: tuple[Conversation, ...]
+    kept: int
 
 
 class Board:
@@ -210,7 +212,7 @@ class Board:
         is_whole = since < self._forgot or since == 0 or since > self.version
         found = self._conversations.values()
         changed = (each for each in found if is_whole or each.changed > since)
-        return View(self.version, is_whole, self._total, self._holdout, tuple(changed))
+        return View(self.version, is_whole, self._total, self._holdout, tuple(changed), len(found))
 
     def find(self, key: str) -> Conversation | None:
         """Return a conversation, unless it is unknown or forgotten. The same holds as of `look`."""

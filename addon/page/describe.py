@@ -1,11 +1,19 @@
-"""The board in the words and numbers of the page, as JSON: sums, rows, one conversation."""
+"""The board in the words of the page, as JSON: sentences, rows, and one conversation in full."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import accumulate
-from typing import NamedTuple
+from urllib.parse import quote
 
-from addon.page.board import Conversation, Described, ShownRequest, View
+from addon.counts import pluralize
+from addon.look.parts import Cell, Column, Part, cell, table, text, title
+from addon.page.board import Conversation, Described, View
+from addon.page.conversation import (
+    accumulate_savings,
+    is_observed_only,
+    list_parts,
+    name_conversation,
+    shown_sums,
+)
 from addon.records.harm import judge
 from addon.records.harm_words import NOTE, describe_measures, render_left_out, render_verdict
 from addon.records.holdout import Holdout
@@ -14,64 +22,142 @@ from addon.records.words import (
     explain_unmasked,
     find_currency,
     list_clearings,
+    list_cost,
     list_rereads,
-    render_net,
+    list_saved,
+    render_headline,
+    render_outgrown,
     render_resent,
     render_tally,
 )
-from masking.accounting import Move, divide_savings
 
 _SPARK = 60
 """The points of a sparkline: of the latest requests."""
 
 _UNFIT = "without masking it would no longer fit its model, which takes {:,} tokens"
 
+_COLUMNS = (
+    Column("Conversation"),
+    Column("Requests", "roomy"),
+    Column("Smaller by", "wide"),
+    Column("From cache", "wide"),
+    Column("Answer begins", "wide"),
+    Column("Saved so far", "wide spark"),
+    Column("Cost"),
+    Column("Saved"),
+)
 
-def describe_view(view: View) -> Described:
+
+def describe_view(view: View, run: Described) -> Described:
     """Return the sums of the run, and a row for each of the view's conversations."""
     return {
         "version": view.version,
         "is_whole": view.is_whole,
-        "total": {**describe_sums(view.total), "conversations": len(view.total.conversations)},
-        "harm": _describe_harm(view.holdout),
+        "texts": {**_describe_run(run), **(_describe_total(view) if view.total.count else {})},
+        "columns": [list(each) for each in _COLUMNS],
+        "harm": [*_describe_harm(view.holdout)],
         "conversations": [describe_row(each) for each in view.conversations],
     }
 
 
-def _describe_harm(holdout: Holdout) -> Described | None:
-    verdict = judge(holdout, datetime.now(UTC))
-    if verdict is None:
-        return None
-    notes = [NOTE if verdict.can_compare else "", render_left_out(verdict.left_out)]
+def _describe_run(run: Described) -> Mapping[str, str]:
+    """Return how the proxy is, and what passes it unmasked."""
+    warnings = []
+    if unopened := run.get("unopened"):
+        hosts = ", ".join(f"{host} ({count:,})" for host, count in unopened.items())
+        warnings.append(
+            "Passed unopened and unmasked, for lack of trust in the proxy's certificate: "
+            f"{hosts}. obsmask doctor says what to do."
+        )
+    if unserved := run.get("unserved"):
+        warnings.append(
+            f"{pluralize(unserved, 'request')} to a model in a format that is not masked."
+        )
+    tag = f", {run['tag']}" if run.get("tag") else ""
+    state = f"{run['state']}. Run {run['name']}{tag}." if run.get("name") else ""
+    return {"state": state, "warning": " ".join(warnings)}
+
+
+def _describe_total(view: View) -> Mapping[str, str]:
+    total, sums = view.total, shown_sums(view.total)
+    money, currency = sums.masked_bill.shown, find_currency(sums.masked_bill)
+    is_observed = is_observed_only(total)
+    headline = render_headline(money, currency, is_observed=is_observed, is_over=False)
+    shown, count = view.kept, len(total.conversations)
+    kept = f"The last {shown:,} of {count:,} conversations" if shown < count else (
+        pluralize(shown, "conversation")
+    )  # fmt: skip
     return {
-        "kind": verdict.kind,
-        "verdict": _as_sentence(render_verdict(verdict)),
-        "measures": [*map(list, describe_measures(verdict))] if verdict.can_compare else [],
-        "note": " ".join(_as_sentence(note) for note in notes if note),
+        "net": headline if sums.changed else "Nothing masked yet",
+        "line": f"{render_tally(total)}.",
+        "notes": " ".join(f"{note}." for note in _list_notes(total)),
+        "unfit": f"{render_outgrown(total)}." if total.outgrown else "",
+        "counted": f"{kept}, the newest first.",
     }
 
 
-def _as_sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def _describe_harm(holdout: Holdout) -> Iterator[Part]:
+    verdict = judge(holdout, datetime.now(UTC))
+    if verdict is None:
+        return
+    yield text(_as_sentence(render_verdict(verdict)), "warning" if verdict.kind == "harm" else "")
+    if verdict.can_compare:
+        columns = map(Column, ("In a conversation", "Masked", "Held out", "Difference"))
+        yield table("Both groups, in numbers", [*columns], describe_measures(verdict))
+    notes = [NOTE if verdict.can_compare else "", render_left_out(verdict.left_out)]
+    yield text(" ".join(_as_sentence(note) for note in notes if note), "note")
+
+
+def _as_sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def describe_row(conversation: Conversation) -> Described:
     """Return a conversation in short."""
-    sums = describe_sums(conversation.tally)
     return {
         "key": conversation.key,
         "number": conversation.number,
-        "names": conversation.names,
-        "folder": conversation.folder,
-        "began": conversation.began,
-        "label": conversation.label,
-        "unfit": conversation.unfit and _UNFIT.format(conversation.unfit),
         "changed": conversation.changed,
-        "time": conversation.requests[-1].time if conversation.requests else None,
-        "saved": _accumulate(conversation)[-_SPARK:],
-        **sums,
-        "notes": [*_list_signs(conversation), *sums["notes"]],
+        "cells": [*_list_cells(conversation)],
     }
+
+
+def _list_cells(conversation: Conversation) -> Iterator[Cell]:
+    tally = shown_sums(conversation.tally)
+    bill, currency = tally.masked_bill, find_currency(tally.masked_bill)
+    money, is_observed = bill.shown, is_observed_only(conversation.tally)
+    client, *others = conversation.names
+    yield cell(
+        f"{conversation.number:,}: {client}",
+        *_list_facts(conversation, others),
+        href=f"#{quote(conversation.key, safe='')}",
+    )
+    yield f"{tally.count:,}" + (f", {tally.failed:,} failed" if tally.failed else "")
+    smaller = 1 - tally.tokens_after / tally.tokens_before if tally.tokens_before else None
+    yield "" if smaller is None else f"{smaller:.0%}"
+    yield f"{tally.cached_tokens / tally.prompt_tokens:.0%}" if tally.prompt_tokens else ""
+    wait = tally.waits.percentile(50)
+    yield "" if wait is None else f"{wait:.1f} s"
+    yield cell("", spark=accumulate_savings(conversation)[-_SPARK:])
+    yield cell(*(list_cost(bill, money.before if is_observed else money.after) or ("",)))
+    is_loss = money.is_certain and money.saved < 0
+    saved = list_saved(money, currency, is_observed=is_observed) or ("",)
+    yield cell(*saved, is_loss=is_loss)
+
+
+def _list_facts(conversation: Conversation, names: Sequence[str]) -> Iterator[Cell]:
+    """Yield what a row says below its name."""
+    last = conversation.requests[-1].time if conversation.requests else conversation.began
+    about = ", ".join(filter(None, (conversation.folder, *names)))
+    yield {"text": f"{about}{', ' if about else ''}", "times": [conversation.began, last]}
+    if conversation.label:
+        yield f"label: {conversation.label}"
+    if is_observed_only(conversation.tally):
+        yield "observed only: what masking would do"
+    yield from list_notes(conversation)
+    tally = shown_sums(conversation.tally)
+    if tally.count and not tally.changed:
+        yield f"nothing masked: {explain_unmasked(tally)}"
 
 
 _UNUSUAL = 5
@@ -79,61 +165,17 @@ _UNUSUAL = 5
 would have been masked (docs/measured/savings.md). So in 20 requests so many are hardly chance."""
 
 
-def _list_signs(conversation: Conversation) -> Iterator[str]:
-    """Yield what hints that the window is too small for a conversation; nothing depends on it."""
+def list_notes(conversation: Conversation) -> Iterator[str]:
+    """Yield what is unusual of a conversation."""
+    if conversation.unfit:
+        yield _UNFIT.format(conversation.unfit)
     asked = sum(conversation.rereads)
-    if asked >= _UNUSUAL:
+    if asked >= _UNUSUAL:  # a hint that the window is too small; nothing depends on it
         yield (
             f"in its last {len(conversation.rereads)} requests, it asked {asked} times for what "
             "was masked: a larger window (schema1.window_turns) may be cheaper"
         )
-
-
-def describe_sums(tally: Tally) -> Described:
-    """Return the sums of some requests: numbers to sort by, and sentences to read.
-
-    If all of them were observed only, the numbers are what masking would have done.
-    """
-    line, notes, waits = render_tally(tally), [*_list_notes(tally)], tally.waits
-    is_observed, tally = is_observed_only(tally), _shown_sums(tally)
-    currency, money = find_currency(tally.masked_bill), tally.masked_bill.shown
-    paid = money.before if is_observed else money.after
-    return {
-        "is_observed": is_observed,
-        "requests": tally.count,
-        "failed": tally.failed,
-        "smaller": 1 - tally.tokens_after / tally.tokens_before if tally.tokens_before else None,
-        "cached": tally.cached_tokens / tally.prompt_tokens if tally.prompt_tokens else None,
-        "wait": waits.percentile(50),
-        "masked": tally.changed,
-        "cost": currency.render(paid) if money.requests else "",
-        "net": render_net(money, currency),
-        "is_loss": money.is_certain and money.saved < 0,
-        "line": line,
-        "notes": notes,
-        "why": explain_unmasked(tally) if tally.count and not tally.changed else None,
-    }
-
-
-def describe_conversation(conversation: Conversation) -> Described:
-    """Return a conversation with its requests and the moves of its boundary."""
-    unit = _find_unit(conversation)
-    requests = [*conversation.requests]
-    # What was left out at arrival, no move has saved.
-    saved = [
-        saved - (_save_at_arrival(request, unit) if saved else 0.0)
-        for saved, request in zip(_list_savings(conversation), requests, strict=True)
-    ]
-    moves = find_moves(requests, saved, unit)
-    return {
-        **describe_row(conversation),
-        "forgotten": conversation.forgotten,
-        "unit": unit,
-        "saved": _accumulate(conversation),
-        "moves": [move._asdict() for move in moves],
-        "columns": ShownRequest._fields,
-        "all": [list(request) for request in conversation.requests],
-    }
+    yield from _list_notes(conversation.tally)
 
 
 def _list_notes(tally: Tally) -> Iterator[str]:
@@ -143,97 +185,23 @@ def _list_notes(tally: Tally) -> Iterator[str]:
     yield from list_rereads(tally)
 
 
-def is_observed_only(tally: Tally) -> bool:
-    """Whether all requests left as the agents wrote them, so that nothing was masked."""
-    return tally.count > 0 and tally.requests["observed"] == tally.count
+def describe_conversation(conversation: Conversation) -> Described:
+    """Return a conversation in full: what its page is titled, and shows."""
+    return {
+        "key": conversation.key,
+        "changed": conversation.changed,
+        "title": f"Conversation {conversation.number:,}",
+        "parts": [*describe_in_full(conversation)],
+    }
 
 
-def _find_unit(conversation: Conversation) -> str:
-    """Return the unit of a conversation's money: US dollars if any price is known."""
-    return "usd" if _shown_sums(conversation.tally).masked_bill.is_in_dollars else "input_tokens"
+def describe_in_full(conversation: Conversation, *, has_sums: bool = True) -> Iterator[Part]:
+    """Yield all there is to know of a conversation.
 
-
-def _shown_sums(tally: Tally) -> Tally:
-    """Return the sums to show: as if masked, where all was observed only."""
-    return tally.observed if tally.observed and is_observed_only(tally) else tally
-
-
-def _accumulate(conversation: Conversation) -> list[float]:
-    """Return what was saved up to each request that is kept, in the conversation's unit."""
-    money = _shown_sums(conversation.tally).masked_bill.shown
-    steps = _list_savings(conversation)
-    before = money.saved - sum(steps)  # what those saved that are not kept any more
-    return [round(before + total, 6) for total in accumulate(steps)]
-
-
-def _list_savings(conversation: Conversation) -> list[float]:
-    """Return what each request that is kept saved."""
-    is_observed = is_observed_only(conversation.tally)
-    unit = _find_unit(conversation)
-    # What masking would have saved is no part of what was saved where some requests were masked.
-    return [
-        _save(request, unit) if is_observed or not request.observed else 0.0
-        for request in conversation.requests
-    ]
-
-
-def _save_at_arrival(request: ShownRequest, unit: str) -> float:
-    return request.arrival_dollars if unit == "usd" else request.arrival_tokens
-
-
-def _save(request: ShownRequest, unit: str) -> float:
-    if unit == "usd":
-        return (request.dollars_before or 0.0) - (request.dollars_after or 0.0)
-    return (request.tokens_before or 0.0) - (request.tokens_after or 0.0)
-
-
-# The moves of the boundary
-
-
-class ShownMove(NamedTuple):
-    """A move, at a `request` counted from 0.
-
-    results: how many results it masked.
-    removed: the tokens that it took out.
-    price: what it cost, as what follows the newly masked results was written to the cache anew.
-    saved: what it has saved up to the last request, its price not deducted.
-    repaid_at: the request by which it had saved its price; None if it has not.
+    has_sums: whether to say what it came to, which a page of one conversation has above.
     """
-
-    request: int
-    results: int
-    removed: int
-    price: float
-    saved: float
-    repaid_at: int | None
-
-
-def find_moves(
-    requests: Sequence[ShownRequest], saved: Sequence[float], unit: str
-) -> list[ShownMove]:
-    """Return the moves in order; `saved` is what each request saved, in `unit`."""
-    moves = [_read_move(at, requests, unit) for at, each in enumerate(requests) if each.moved]
-    # What was taken out before the first request that is kept has its part, too.
-    is_first_kept = bool(requests) and not requests[0].moved
-    before = float(_spared_by_moves(requests[0])) if is_first_kept else 0.0
-    earned = divide_savings(
-        [Move(move.request, move.removed, move.price) for move in moves], saved, before
-    )
-    return [move._replace(**each._asdict()) for move, each in zip(moves, earned, strict=True)]
-
-
-def _read_move(at: int, requests: Sequence[ShownRequest], unit: str) -> ShownMove:
-    """Return a move as it stands at its own request."""
-    request = requests[at]
-    last = requests[at - 1] if at else None
-    masked, spared = (last.masked, _spared_by_moves(last)) if last else (0, 0)
-    price = request.move_price or 0.0
-    if unit == "usd":
-        price *= (request.dollars_after or 0.0) / (request.tokens_after or 1.0)
-    removed = _spared_by_moves(request) - spared
-    return ShownMove(at, request.masked - masked, removed, price, 0.0, None)
-
-
-def _spared_by_moves(request: ShownRequest) -> int:
-    """Return the tokens that masking took out, without those that were left out at arrival."""
-    return 0 if request.spared is None else request.spared - request.left_out
+    yield title(name_conversation(conversation))
+    if has_sums:
+        yield text(f"{render_tally(conversation.tally)}.")
+    yield from (text(_as_sentence(note)) for note in list_notes(conversation))
+    yield from list_parts(conversation)

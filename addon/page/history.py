@@ -2,17 +2,33 @@
 and one of them from its records. The page shows these words as they are.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
-from itertools import groupby
 from pathlib import Path
 from time import time
 from typing import NamedTuple
+from urllib.parse import quote
 
 from addon.counts import pluralize
-from addon.page.board import Board, Described
-from addon.page.describe import describe_conversation
+from addon.look.parts import (
+    Cell,
+    Column,
+    Part,
+    Series,
+    cell,
+    chart,
+    charts,
+    legend,
+    more,
+    name_unit,
+    render_on_axis,
+    text,
+)
+from addon.page.board import Board, Conversation, Described
+from addon.page.conversation import name_conversation
+from addon.page.describe import describe_in_full
 from addon.records.file import read_records
 from addon.records.sessions import (
     FILE,
@@ -30,11 +46,13 @@ from addon.records.words import (
     count_requests,
     find_currency,
     list_answers,
+    list_cost,
     list_costs,
+    list_saved,
     render_bill,
-    render_left,
+    render_headline,
     render_range,
-    render_uncertain,
+    render_tally,
 )
 from masking.accounting import NO_BILL, Bill
 
@@ -72,14 +90,14 @@ class Wanted(NamedTuple):
             for each in sessions
             if (not self.agent or each.agent == self.agent)
             and (not self.model or self.model in each.models)
-            and self.day_of(each) >= oldest
+            and self.day_of(each.last) >= oldest
             and all(word in _list_names(each) for word in words)
         ]
 
-    def day_of(self, session: Session) -> date:
-        """Return the day of a session's last request; the first of all days if that is unknown."""
+    def day_of(self, recorded: str) -> date:
+        """Return the day of a moment by the reader's clock; the first of all if that is unknown."""
         try:
-            return datetime.fromisoformat(session.last).astimezone(self.zone).date()
+            return datetime.fromisoformat(recorded).astimezone(self.zone).date()
         except (ValueError, OverflowError):
             return date.min
 
@@ -98,39 +116,6 @@ def read_wanted(ask: Callable[[str], str]) -> Wanted:
     with suppress(ValueError):
         days = min(max(0, int(ask("days") or 0)), _MOST_DAYS)
     return Wanted(ask("search"), ask("agent"), ask("model"), days, zone)
-
-
-class HistoryRow(NamedTuple):
-    """A session as the page lists it; None is what is not known.
-
-    key: names it in an address.
-    state: "running", or "ended".
-    page: where the page of the proxy is that it runs through.
-    name, about, place: what it is called, its models, and its folder or tag.
-    why: why nothing was masked, or why masking lost.
-    cached: the share of the reported prompt tokens that came from the cache.
-    before, after, saved: its bill, in words; with what belongs below, in short.
-    worth: these three as numbers to sort by, in which any dollar is more than all tokens.
-    """
-
-    key: str
-    state: str
-    page: str | None
-    began: str
-    last: str
-    name: str
-    about: str
-    place: str
-    why: str
-    requests: int
-    failed: int
-    cached: float | None
-    wait: float | None
-    before: str
-    after: tuple[str, ...]
-    saved: tuple[str, ...]
-    is_loss: bool
-    worth: tuple[float, float, float]
 
 
 class History:
@@ -155,28 +140,27 @@ class History:
         version = "-".join(map(str, (file.st_mtime_ns, file.st_size, *now)))
         if version == known:
             return {"version": version}
-        pages = {each.writer: each for each in running}
         sessions = read_history(folder)
         shown = wanted.choose(sessions)
         return {
             "version": version,
-            "columns": HistoryRow._fields,
-            "sessions": [[*_describe_row(each, pages)] for each in reversed(shown)],
+            "columns": [list(each) for each in _COLUMNS],
+            "sessions": [*_list_rows(shown, {each.writer: each for each in running}, wanted)],
             "all": len(sessions),
             "agents": sorted({each.agent for each in sessions if each.agent}),
             "models": sorted({model for each in sessions for model in each.models}),
-            "sum": _sum_up(shown),
-            "days": [*_list_days(shown, wanted)],
-            "running": [
-                {"run": each.run, "tag": each.tag, "began": each.began, "page": each.page}
-                for each in running
-            ],
+            "texts": {**_sum_up(shown), "counted": _count(len(shown), len(sessions))}
+            if sessions
+            else {"net": "No session yet"},
+            "days": [*_draw_days(shown, wanted)],
+            "running": _describe_running(running),
         }
 
-    def describe_session(self, key: str) -> Described:
+    def describe_session(self, key: str, wanted: Wanted = EVERYTHING) -> Described:
         """Return what is known of a session, and its conversations whose records still exist.
 
-        Raises OSError, RuntimeError without a home, and sqlite3.Error.
+        wanted: for the reader's clock. Raises OSError, RuntimeError without a home, and
+        sqlite3.Error.
         """
         board = Board(max_requests=_MOST_REQUESTS)
         for record in read_records(self._records(), naming=key):
@@ -186,13 +170,16 @@ class History:
             found = board.look().conversations
         folder = self._folder()
         own = next((each for each in read_history(folder) if each.session == key), None)
-        pages = {each.writer: each for each in list_running(folder)}
+        if own is None:
+            return {"key": key, "title": None, "last": None, "facts": [], "parts": []}
+        place = f" in {own.folder or own.tag}" if own.folder or own.tag else ""
+        running = {each.writer: each for each in list_running(folder)}
         return {
             "key": key,
-            "columns": HistoryRow._fields,
-            "row": None if own is None else [*_describe_row(own, pages)],
-            "facts": [] if own is None else [fact for fact in _list_facts(own) if fact[1]],
-            "conversations": [describe_conversation(each) for each in found],
+            "title": f"{own.agent or own.host}{place}, {_name_day(wanted.day_of(own.began))}",
+            "last": own.last,
+            "facts": [fact for fact in _list_facts(own, running, wanted) if any(fact[1:])],
+            "parts": [*_draw_conversations(found)],
         }
 
 
@@ -204,67 +191,65 @@ def _list_names(session: Session) -> str:
 
 # A row
 
+_COLUMNS = (
+    Column("Session"),
+    Column("Folder", "wide text"),
+    Column("Requests", "roomy"),
+    Column("Failed", "wide"),
+    Column("From cache", "wide"),
+    Column("Answer begins", "wide"),
+    Column("Without masking", "wide"),
+    Column("With masking"),
+    Column("Saved"),
+)
 
-def _describe_row(session: Session, running: Mapping[str, Running]) -> HistoryRow:
-    bill, money = session.bill, session.bill.shown
-    proxy = running.get(session.writer.partition(".")[0])
+
+def _describe_row(session: Session, running: Mapping[str, Running], group: str) -> Described:
+    """Return a session as the page lists it, under the title of a group.
+
+    order: a number or a text for each cell, to sort by; any dollar is more than all tokens.
+    """
+    cells, order = zip(*_list_cells(session, running), strict=True)
+    return {
+        "key": session.session,
+        "running": is_running(session, running),
+        "last": session.last,
+        "group": group,
+        "cells": cells,
+        "order": order,
+    }
+
+
+def _list_cells(
+    session: Session, running: Mapping[str, Running]
+) -> Iterator[tuple[Cell, float | str]]:
+    """Yield each cell of a row, and what it is sorted by."""
+    bill, money, wait = session.bill, session.bill.shown, session.wait
     is_live = is_running(session, running)
     about = [", ".join(session.models) or session.host]
     if session.group:
         about.append("held out")
     elif session.is_observed:
         about.append("only observed")
-    scale = 1.0 if bill.is_in_dollars else 1e-9
-    return HistoryRow(
-        key=session.session,
-        state="running" if is_live else "ended",
-        page=proxy.page if proxy and is_live else None,
-        began=session.began,
-        last=session.last,
-        name=session.agent or session.host,
-        about=", ".join(about),
-        place=session.folder or session.tag or "",
-        why=_explain(session, is_live=is_live, is_short=True),
-        requests=session.requests,
-        failed=session.failed,
-        cached=session.cached / session.prompt if session.prompt else None,
-        wait=session.wait,
-        before=find_currency(bill).render_bare(money.before) if money.before else "",
-        after=tuple(_render_cost(bill)),
-        saved=tuple(_render_saved(session)),
-        is_loss=money.is_certain and money.saved < 0,
-        worth=(money.before * scale, money.after * scale, money.saved * scale),
-    )
-
-
-def _render_cost(bill: Bill) -> Iterator[str]:
-    """Yield what requests cost, masked, and what there is to know of that."""
-    if not bill.shown.before:
-        return
-    currency = find_currency(bill)
-    if currency.is_dollars:
-        yield currency.render(bill.shown.after)
-    else:
-        yield currency.render_bare(bill.shown.after)
-        yield "input tokens' worth"
-    if currency.is_dollars and bill.unpriced.requests:
-        yield f"and {count_requests(bill.unpriced.requests)} without a price"
-
-
-def _render_saved(session: Session) -> Iterator[str]:
-    """Yield what was saved of a session, and what there is to know of that."""
-    money = session.bill.shown
-    if not money.before:
-        return
-    if (uncertain := render_uncertain(money)) is not None:
-        yield uncertain
-        return
-    share = money.saved_share or 0.0
-    yield f"{find_currency(session.bill).render_bare(money.saved)} ({share:.0%})"
-    if session.is_observed:
-        yield "would be"
-    if left := render_left(money):
-        yield f"{left} if asked again"
+    place = session.folder or session.tag or ""
+    why = _explain(session, is_live=is_live, is_short=True)
+    below: list[Cell] = [", ".join(about)]
+    below += [{"text": place, "kind": "narrow"}] * bool(place) + [why] * bool(why)
+    name = session.agent or session.host
+    link, pill = f"#{quote(session.session, safe='')}", "running" if is_live else ""
+    yield cell(name, *below, href=link, time=session.began, pill=pill), session.last
+    yield place, place
+    yield f"{session.requests:,}", session.requests
+    yield f"{session.failed:,}" if session.failed else "", session.failed
+    cached = session.cached / session.prompt if session.prompt else None
+    yield "" if cached is None else f"{cached:.0%}", -1 if cached is None else cached
+    yield "" if wait is None else f"{wait:.1f} s", -1 if wait is None else wait
+    scale, currency = 1.0 if bill.is_in_dollars else 1e-9, find_currency(bill)
+    yield currency.render_bare(money.before) if money.before else "", money.before * scale
+    yield cell(*(list_cost(bill, money.after) or ("",))), money.after * scale
+    saved = list_saved(money, currency, is_observed=session.is_observed) or ("",)
+    is_loss = money.is_certain and money.saved < 0
+    yield cell(*saved, is_loss=is_loss), money.saved * scale
 
 
 def _explain(session: Session, *, is_live: bool, is_short: bool = False) -> str:
@@ -288,22 +273,13 @@ def _sum_up(sessions: Sequence[Session]) -> Described:
     masked = [each for each in billed if not each.is_observed]
     observed = [each for each in billed if each.is_observed]
     bill = _add_up(masked)
-    money, currency = bill.shown, find_currency(bill)
-    if not masked:
-        title = "Nothing masked"
-    elif not money.is_certain:
-        title = "About nothing saved"
-    else:
-        verb = "saved" if money.saved > 0 else "lost"
-        amount, share = currency.render(abs(money.saved)), abs(money.saved_share or 0.0)
-        left = render_left(money)
-        title = f"{amount} ({share:.0%}) {verb}{f'; {left} if asked again' if left else ''}"
+    headline = render_headline(bill.shown, find_currency(bill)) if masked else "Nothing masked"
     line = "; ".join((*_tell(masked, bill), *list_answers(bill))) if masked else ""
     apart = "; ".join(_tell(observed, _add_up(observed), is_dry_run=True)) if observed else ""
     return {
-        "title": f"{title[0].upper()}{title[1:]}",
+        "net": headline,
         "line": f"{line}." if line else "",
-        "apart": f"Only observed, and not in this: {apart}." if apart else "",
+        "unpriced": f"Only observed, and not in this: {apart}." if apart else "",
     }
 
 
@@ -317,36 +293,106 @@ def _tell(sessions: Sequence[Session], bill: Bill, *, is_dry_run: bool = False) 
     yield from list_costs(bill, bill.tokens.requests, is_dry_run=is_dry_run)
 
 
-def _list_days(sessions: Sequence[Session], wanted: Wanted) -> Iterator[Described]:
+def _count(shown: int, count: int) -> str:
+    some = "" if shown == count else f"{shown:,} of "
+    return f"{some}{pluralize(count, 'session')}."
+
+
+def _list_rows(
+    sessions: Sequence[Session], running: Mapping[str, Running], wanted: Wanted
+) -> Iterator[Described]:
+    """Yield a row for each session, the latest first; those that run, and each day, are a group."""
+
+    def group_of(session: Session) -> date | None:
+        return None if is_running(session, running) else wanted.day_of(session.last)
+
+    groups = [*map(group_of, sessions)]
+    counts = Counter(groups)
+    for session, day in zip(reversed(sessions), reversed(groups), strict=True):
+        name = "Running" if day is None else _name_day(day)
+        group = f"{name}: {pluralize(counts[day], 'session')}"
+        yield _describe_row(session, running, group)
+
+
+def _name_day(day: date) -> str:
+    return f"{day:%a, %b} {day.day}, {day.year}"
+
+
+def _describe_running(running: Sequence[Running]) -> Described:
+    """Return which proxies run, with links to their pages."""
+    count = len(running)
+    text = f"{count:,} {'proxy' if count == 1 else 'proxies'} running:" if running else ""
+    pages = [cell(each.tag or each.run, href=each.page, time=each.began) for each in running]
+    return {"text": text, "pages": pages}
+
+
+def _draw_days(sessions: Sequence[Session], wanted: Wanted) -> Iterator[Part]:
     """Yield what was paid in dollars, day by day up to today, from the first day with any."""
     priced = [each for each in sessions if each.bill.is_in_dollars and not each.is_observed]
-    days = {
-        day: [*group]
-        for day, group in groupby(sorted(priced, key=wanted.day_of), key=wanted.day_of)
-        if day > date.min
-    }
-    if not days:
+    found: defaultdict[date, list[Session]] = defaultdict(list)
+    for session in priced:
+        if (day := wanted.day_of(session.last)) > date.min:
+            found[day].append(session)
+    if not found:
         return
-    today = max(datetime.now(wanted.zone).date(), max(days))
-    first = min(days)
-    for at in range((today - first).days + 1):
-        day = first + timedelta(days=at)
-        own = days.get(day, [])
-        bill = _add_up(own)
-        cost = f", input {render_bill(bill.dollars, find_currency(bill))}" if own else ""
-        yield {
-            "day": day.isoformat(),
-            "before": bill.dollars.before,
-            "after": bill.dollars.after,
-            "text": f"{day:%a, %b} {day.day}, {day.year}: {pluralize(len(own), 'session')}{cost}",
-        }
+    today, first = max(datetime.now(wanted.zone).date(), max(found)), min(found)
+    days = [first + timedelta(days=at) for at in range((today - first).days + 1)]
+    money = [_add_up(found.get(day, [])).dollars for day in days]
+    marks = (("everything", "without masking"), ("chosen", "with masking, as it was paid"))
+    drawn = ([each.before for each in money], [each.after for each in money])
+    texts = ([_describe_day(day, found.get(day, [])) for day in days], [""] * len(days))
+    yield charts(
+        chart(
+            "",  # which is above it
+            "What the sessions of each day cost, and what they would have cost without masking.",
+            [
+                Series("", mark, values, said, "days")
+                for (mark, _), values, said in zip(marks, drawn, texts, strict=True)
+            ],
+            unit=name_unit(DOLLARS),
+            render=render_on_axis(DOLLARS),
+            days=[f"{day:%b} {day.day}" for day in days],
+        )
+    )
+    yield legend(marks)
+
+
+def _describe_day(day: date, sessions: Sequence[Session]) -> str:
+    bill = _add_up(sessions)
+    cost = f", input {render_bill(bill.dollars, find_currency(bill))}" if sessions else ""
+    return f"{_name_day(day)}: {pluralize(len(sessions), 'session')}{cost}"
 
 
 # One session
 
 
-def _list_facts(session: Session) -> Iterator[tuple[str, str]]:
+def _draw_conversations(conversations: Sequence[Conversation]) -> Iterator[Part]:
+    """Yield a session's longest conversation, and the others, as of its sub-agents."""
+    if not conversations:
+        yield text(
+            "The records of its requests are gone: older ones are dropped at "
+            "metrics.max_megabytes. What it came to stays here.",
+            "note",
+        )
+        return
+    longest, *others = sorted(conversations, key=lambda one: -one.tally.count)
+    yield from describe_in_full(longest, has_sums=bool(others))
+    for one in others:
+        summary = f"{name_conversation(one)}: {render_tally(one.tally)}"
+        yield more(summary, *describe_in_full(one, has_sums=False))
+
+
+def _list_facts(
+    session: Session, running: Mapping[str, Running], wanted: Wanted
+) -> Iterator[tuple[str, Cell]]:
     """Yield what a session's row says, by name; a text is empty where there is nothing to say."""
+    for name, moment in (("Began", session.began), ("Last request", session.last)):
+        yield name, cell(_name_day(wanted.day_of(moment)), time=moment)
+    proxy = running.get(session.writer.partition(".")[0])
+    is_live = is_running(session, running)
+    page = proxy.page if proxy and is_live else None
+    live = "running: see it live" if page else "running"
+    yield "State", cell(live, href=page) if is_live else "ended"
     failed = f", {session.failed:,} failed" if session.failed else ""
     yield "Folder", session.folder or ""
     yield "Tag", session.tag or ""

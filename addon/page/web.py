@@ -12,26 +12,22 @@ import logging
 import socket
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import version
-from importlib.resources import files
 from typing import cast
 
 import orjson
-from jinja2 import Environment, FunctionLoader, StrictUndefined
 from tornado.http1connection import HTTP1Connection
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
+from addon.look.pages import ASSETS, read_asset, render_page
 from addon.network import LOOPBACK_NAMES, bracket, is_loopback, read_ip
 from addon.page.board import Board, Described
 from addon.page.describe import describe_conversation, describe_view
 from addon.page.history import History, read_wanted
 from addon.page.prometheus import Counters, expose
-from masking.accounting import PARTS, label_reasons
 
 _MAX_CONNECTIONS = 64
 _MAX_HEADER_BYTES = 16_384
@@ -86,7 +82,7 @@ class Served:
         run = self.describe_run() if self.describe_run else {}
         with self.board.lock:
             view = self.board.look(since)
-            data = to_json({"run": run, **describe_view(view)})
+            data = to_json(describe_view(view, run))
         return view.version, data
 
 
@@ -207,11 +203,11 @@ class _Sessions(_Handler):
     """All sessions. To read thousands takes a moment, in which live events go on."""
 
     async def answer(self, *_: str) -> None:
-        def ask(name: str) -> str:
-            return self.get_query_argument(name, "") or ""
-
-        known, wanted = ask("known"), read_wanted(ask)
+        known, wanted = self.ask("known"), read_wanted(self.ask)
         await self.answer_with(lambda history: history.describe(known, wanted))
+
+    def ask(self, name: str) -> str:
+        return self.get_query_argument(name, "") or ""
 
     async def answer_with(self, describe: Callable[[History], Described]) -> None:
         history = self.served.history
@@ -228,7 +224,8 @@ class _Sessions(_Handler):
 class _Session(_Sessions):
     async def answer(self, *arguments: str) -> None:
         (key,) = arguments
-        await self.answer_with(lambda history: history.describe_session(key))
+        wanted = read_wanted(self.ask)
+        await self.answer_with(lambda history: history.describe_session(key, wanted))
 
 
 class _Asset(_Handler):
@@ -236,9 +233,8 @@ class _Asset(_Handler):
         (name,) = arguments
         if name not in ASSETS:
             raise HTTPError(404)
-        room, kind = ASSETS[name]
-        self.set_header("Content-Type", f"{kind}; charset=utf-8")
-        self.write((files(room) / "assets" / name).read_bytes())
+        self.set_header("Content-Type", f"{ASSETS[name]}; charset=utf-8")
+        self.write(read_asset(name))
 
 
 class _Conversation(_Handler):
@@ -318,53 +314,3 @@ def _split(header: str) -> tuple[str, str]:
     """Return name and port; the port is empty if there is none."""
     name, colon, port = header.rpartition(":")
     return (name, port) if colon and not port.endswith("]") else (header, "")
-
-
-# The page itself, which is empty until its script has heard of something
-
-
-_REPORT, _OWN = "addon.replay.report", "addon.page"
-
-ASSETS: Mapping[str, tuple[str, str]] = {
-    "uPlot.min.css": (_REPORT, "text/css"),
-    "report.css": (_REPORT, "text/css"),
-    "live.css": (_OWN, "text/css"),
-    "uPlot.iife.min.js": (_REPORT, "text/javascript"),
-    "elements.js": (_REPORT, "text/javascript"),
-    "charts.js": (_REPORT, "text/javascript"),
-    "masking_map.js": (_REPORT, "text/javascript"),
-    "composition.js": (_OWN, "text/javascript"),
-    "conversation.js": (_OWN, "text/javascript"),
-    "live.js": (_OWN, "text/javascript"),
-    "history.js": (_OWN, "text/javascript"),
-}
-"""The room and the type of each file, in the order in which a page loads them."""
-
-_OF_ONE_PAGE = {"live.js": "live", "history.js": "history"}
-
-_COLOURS = {"chosen": "with masking", "everything": "without"}
-
-
-@cache
-def render_page(name: str = "live", *, has_history: bool = True, is_live: bool = True) -> str:
-    """Return a page, `live` or `history`, which needs nothing but what is served beside it.
-
-    has_history, is_live: whether there is the other page.
-    """
-    environment = Environment(
-        loader=FunctionLoader(lambda name: (files(_OWN) / "assets" / name).read_text("utf-8")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}  # the order of legends
-    own = [each for each in ASSETS if _OF_ONE_PAGE.get(each, name) == name]
-    return environment.get_template(f"{name}.html.jinja").render(
-        data={"reasons": label_reasons(), "policies": _COLOURS, "parts": PARTS},
-        version=version("observation-masking"),
-        styles=[each for each in own if ASSETS[each][1] == "text/css"],
-        scripts=[each for each in own if ASSETS[each][1] == "text/javascript"],
-        has_history=has_history,
-        is_live=is_live,
-    )

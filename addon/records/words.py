@@ -191,12 +191,55 @@ def render_uncertain(money: Money) -> str | None:
     return "about 0" if money.saved else "0"
 
 
-def render_net(money: Money, currency: Currency) -> str:
-    """Return what was saved, with its margin: `$0.093 ±0.01 (22%)`; `about 0` within it."""
+def render_saved(money: Money, currency: Currency) -> str:
+    """Return what was saved, as a table says it: `$0.40 (44%)`; or `0`, or `about 0`."""
     if (uncertain := render_uncertain(money)) is not None:
         return uncertain
-    share = f"({abs(money.saved_share or 0.0):.0%})"
-    return f"{_render_amount(money.saved, money.error, currency)} {share}"
+    return f"{currency.render_bare(money.saved)} ({money.saved_share or 0.0:.0%})"
+
+
+def list_saved(money: Money, currency: Currency, *, is_observed: bool = False) -> list[str]:
+    """Return what was saved, and in short what there is to know of that; nothing without a bill."""
+    if not money.before:
+        return []
+    would = ["would be"] if is_observed and money.is_certain else []
+    left = [f"{left} if asked again"] if (left := render_left(money)) else []
+    return [render_saved(money, currency), *would, *left]
+
+
+def list_cost(bill: Bill, amount: float) -> list[str]:
+    """Return what requests cost, as a table says it, and in short what there is to know of that.
+
+    amount: of what `bill` shows, masked or not.
+    """
+    if not bill.shown.before:
+        return []
+    currency = find_currency(bill)
+    if not currency.is_dollars:
+        return [currency.render_bare(amount), "input tokens' worth"]
+    unpriced = bill.unpriced.requests
+    rest = [f"and {count_requests(unpriced)} without a price"] if unpriced else []
+    return [currency.render(amount), *rest]
+
+
+def render_headline(
+    money: Money, currency: Currency, *, is_observed: bool = False, is_over: bool = True
+) -> str:
+    """Return what was saved, to stand above all: `About $0.30 (20%) saved; 10% if asked again`.
+
+    is_observed: whether it would have been. is_over: whether nothing more is to come of it.
+    """
+    if not money.is_certain:
+        return f"{'About nothing' if money.saved else 'Nothing'} saved{'' if is_over else ' yet'}"
+    amount = currency.render(abs(money.saved))
+    would = "would be " if is_observed else ""
+    verb = "saved" if money.saved > 0 else f"lost{'' if is_over else ' so far'}"
+    left = f"; {left} if asked again" if (left := render_left(money)) else ""
+    return _capitalize(f"{amount} ({abs(money.saved_share or 0.0):.0%}) {would}{verb}{left}")
+
+
+def _capitalize(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _render_amount(amount: float, error: float, currency: Currency) -> str:

@@ -1,11 +1,10 @@
 """Counts, percentages and amounts of money, as tables and the report show them."""
 
-import math
 from collections.abc import Callable
 
 from addon.counts import pluralize
-from addon.replay.totals import ArrivalSummary, CostUnit
-from masking.accounting import is_about_nothing
+from addon.replay.totals import ArrivalSummary
+from masking.accounting import Bill, is_about_nothing
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -20,17 +19,16 @@ def render_percent(part: float, digits: int = 1) -> str:
     return f"{100 * part:.{digits}f}%".replace("-", MINUS)
 
 
-def choose_money_format(unit: CostUnit, most: float) -> Callable[[float], str]:
-    """Return a format for amounts up to `most`: of dollars, three of its significant digits."""
-    if unit == "input_tokens":
-        return render_count
-    digits = min(8, max(2, 2 - math.floor(math.log10(most or 1))))
+def explain_nothing(bill: Bill, bound: int, held: int) -> str:
+    """Return why masking saved nothing of a bill; empty if it saved or lost.
 
-    def render(amount: float) -> str:
-        sign = MINUS if round(amount, digits) < 0 else ""
-        return f"{sign}${abs(amount):,.{digits}f}"
-
-    return render
+    bound, held: as in `Totals`.
+    """
+    if bill.tokens.saved or not bill.tokens.requests:
+        return ""
+    if bound:
+        return "binds its reasoning"
+    return "does not pay yet" if held else "too short"
 
 
 def describe_arrival(arrival: ArrivalSummary, calls: int, render: Callable[[float], str]) -> str:

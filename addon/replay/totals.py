@@ -214,6 +214,8 @@ class Totals:
     reported: the requests whose cached tokens the provider reported.
     masked_before: the requests with results that were masked already when they were recorded. They
         are looked for where the window slides, because it evaluates all results that have left it.
+    bound, held: the requests with results that stay because reasoning is bound to them, or because
+        moving the boundary does not pay yet.
     bill: under the chosen policy; `sliding` where the window slides at every turn.
     arrival: what was left out at arrival.
     recorded: of the requests that were masked already when they were recorded, as they were sent.
@@ -225,6 +227,8 @@ class Totals:
     requests: int = 0
     reported: int = 0
     masked_before: int = 0
+    bound: int = 0
+    held: int = 0
     tool_results: int = 0
     masked_tool_results: int = 0
     tool_chars_before: int = 0
@@ -324,6 +328,8 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         requests=1,
         reported=entry.cost.basis == "reported",
         masked_before="already_masked" in compared.sliding.reasons,
+        bound="bound" in chosen.reasons,
+        held="held" in chosen.reasons,
         tool_results=sizes.tool_results,
         masked_tool_results=sizes.masked,
         tool_chars_before=sizes.tool_chars_before,

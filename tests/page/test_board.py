@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from addon.page.board import Board
+from addon.page.board import Board, Conversation
+from addon.page.conversation import accumulate_savings, is_observed_only
 from addon.page.describe import describe_conversation, describe_row, describe_view
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record
+from tests.support.page_parts import as_told, find_chart, find_table, list_texts, say
 
 
 def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 99) -> Board:
@@ -18,6 +20,10 @@ def filled(*requests: Mapping[str, object], conversations: int = 9, kept: int = 
 
 def keys(board: Board, since: int = 0) -> list[str]:
     return [each.key for each in board.look(since).conversations]
+
+
+def cells(conversation: Conversation) -> list[str]:
+    return [say(cell) for cell in as_told(describe_row(conversation)["cells"])]
 
 
 A, B, C = ({"conversation_id": name} for name in "abc")
@@ -76,11 +82,11 @@ def test_a_reader_of_another_run_is_told_everything() -> None:
 @pytest.mark.parametrize(
     ("requests", "unit", "saved"),
     [
-        ([bill(4, 3), bill(4, 2)], "usd", [1, 3]),
-        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "usd", [1, 1]),
-        ([{**bill(4, 2), **UNPRICED}], "input_tokens", [2]),
-        ([bill(4, 5), {}], "usd", [-1, -1]),
-        ([{}], "input_tokens", [0]),
+        ([bill(4, 3), bill(4, 2)], "US dollars", ["$1.00", "$3.00"]),
+        ([bill(4, 3), {**bill(4, 2), **UNPRICED}], "US dollars", ["$1.00", "$1.00"]),
+        ([{**bill(4, 2), **UNPRICED}], "input tokens", ["2"]),
+        ([bill(4, 5), {}], "US dollars", ["-$1.00", "-$1.00"]),
+        ([{}], "input tokens", ["0"]),
     ],
     ids=[
         "all priced",
@@ -91,64 +97,67 @@ def test_a_reader_of_another_run_is_told_everything() -> None:
     ],
 )
 def test_what_was_saved_is_told_request_by_request(
-    requests: list[Mapping[str, object]], unit: str, saved: list[float]
+    requests: list[Mapping[str, object]], unit: str, saved: list[str]
 ) -> None:
     (found,) = filled(*({**A, **fields} for fields in requests)).look().conversations
-    told = describe_conversation(found)
-    assert (unit, saved) == (told["unit"], told["saved"])
+    chart = find_chart(describe_conversation(found)["parts"], "Saved so far")
+    assert (unit, saved) == (chart["unit"], chart["series"][0]["texts"])
 
 
 OBSERVED = {"masking": "observed"}
 
 
 @pytest.mark.parametrize(
-    ("requests", "is_observed", "net", "saved"),
+    ("requests", "is_observed", "told", "saved"),
     [
-        ([OBSERVED, OBSERVED], True, "$2.00 (25%)", [1, 2]),
+        ([OBSERVED, OBSERVED], True, "$2.00 (25%)\nwould be", [1, 2]),
         ([OBSERVED, {}], False, "$1.00 (25%)", [0, 1]),
     ],
     ids=["all of them", "one of two"],
 )
 def test_what_was_observed_only_is_told_apart(
-    requests: list[Mapping[str, object]], is_observed: bool, net: str, saved: list[float]
+    requests: list[Mapping[str, object]], is_observed: bool, told: str, saved: list[float]
 ) -> None:
     board = filled(*({**A, **bill(4, 3), **fields} for fields in requests))
-    told = describe_conversation(board.look().conversations[0])
-    assert (is_observed, net, saved) == (told["is_observed"], told["net"], told["saved"])
+    (found,) = board.look().conversations
+    assert (is_observed, told, saved) == (
+        is_observed_only(found.tally), cells(found)[-1], accumulate_savings(found),
+    )  # fmt: skip
+    assert is_observed == ("observed only: what masking would do" in cells(found)[0])
+    (warning,) = [
+        each for each in describe_conversation(found)["parts"] if each.get("class") == "warning"
+    ]
+    assert warning["text"].startswith("These requests" if is_observed else "Of these, 1 request")
 
 
 def test_a_move_is_told_with_its_price() -> None:
     moved = {"boundary_moved": True, "move_price_tokens": 2.0, "masked": 3}
     board = filled({**A, **bill(4, 4)}, {**A, **bill(4, 5), **moved}, {**A, **bill(4, 1)})
-    (move,) = describe_conversation(board.look().conversations[0])["moves"]
-    assert {
-        "request": 1,
-        "results": 3,
-        "removed": 0,
-        "price": 2.0,
-        "saved": 4.0,
-        "repaid_at": 2,
-    } == move
+    parts = describe_conversation(board.look().conversations[0])["parts"]
+    move, _ = find_table(parts, "Moves of the boundary")
+    assert ["2", "3", "0", "$2.00", "3", "$4.00", "$2.00"] == move
+    assert [1] == find_chart(parts, "Saved so far")["moves"]
 
 
 def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
     board = filled(*({**A, **bill(4, 3)} for _ in range(5)), kept=2)
-    assert [4, 5] == describe_conversation(board.look().conversations[0])["saved"]
+    (found,) = board.look().conversations
+    assert [4, 5] == accumulate_savings(found)
+    assert "What follows is about the last 2 requests; 3 earlier ones are in the sums alone." in (
+        list_texts(describe_conversation(found)["parts"])
+    )
 
 
 def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
     fields = {"client": "pi", "model": "m", "tool_results": 2, "kept": {"held": 2}}
-    row = describe_row(filled({**A, **fields}).look().conversations[0])
-    assert ("pi", "m", "h") == row["names"]
-    assert "moving the boundary does not pay yet" == row["why"]
+    name, *_ = cells(filled({**A, **fields}).look().conversations[0])
+    assert "1: pi\nm, h, \nnothing masked: moving the boundary does not pay yet" == name
 
 
 def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> None:
     board = filled({**A, "label": "web", "rereads": 1}, {**A, "label": "ops", "rereads": 1})
-    row = describe_row(board.look().conversations[0])
-    assert ("ops", ["2 calls repeated one whose result was masked"]) == (
-        row["label"], row["notes"],
-    )  # fmt: skip
+    name, *_ = cells(board.look().conversations[0])
+    assert "label: ops\n2 calls repeated one whose result was masked\n" in name
 
 
 UNFIT = {"model_window_tokens": 200_000, "fits_unmasked": False}
@@ -173,7 +182,9 @@ def test_a_row_says_whether_its_last_request_would_fit_unmasked(
     requests: list[Mapping[str, object]], unfit: str | None
 ) -> None:
     board = filled(*({**A, **fields} for fields in requests))
-    assert unfit == describe_row(board.look().conversations[0])["unfit"]
+    name, *_ = cells(board.look().conversations[0])
+    assert (unfit is not None) == ("it would no longer fit" in name)
+    assert (unfit or "") in name
 
 
 @pytest.mark.parametrize(
@@ -189,7 +200,7 @@ def test_an_agent_that_keeps_asking_for_what_was_masked_is_said_so(
 ) -> None:
     observed = {**A, "masking": "observed", "rereads": 9}
     board = filled(*({**A, "masking": "on", "rereads": each} for each in requests), observed)
-    notes = describe_row(board.look().conversations[0])["notes"]
+    notes = cells(board.look().conversations[0])[0].splitlines()
     sign = (
         f"in its last {len(requests)} requests, it asked {asked} times for what was masked: a "
         "larger window (schema1.window_turns) may be cheaper"
@@ -201,15 +212,13 @@ OUT = {"masking": "observed", "group": "holdout"}
 
 
 def test_conversations_held_out_are_compared_with_the_others() -> None:
-    few = describe_view(filled({**A, "masked": 1}, {**B, **OUT, "masked": 1}, C).look())["harm"]
-    assert {
-        "kind": "cannot tell",
-        "verdict": "Cannot tell yet: 1 held-out conversation so far; it takes about 210 to see "
-        "requests rise by half.",
-        "measures": [],
-        "note": "Not compared: 1 with nothing to mask.",
-    } == few
-    assert describe_view(filled(A, B).look())["harm"] is None
+    view = filled({**A, "masked": 1}, {**B, **OUT, "masked": 1}, C).look()
+    assert [
+        "Cannot tell yet: 1 held-out conversation so far; it takes about 210 to see requests rise "
+        "by half.",
+        "Not compared: 1 with nothing to mask.",
+    ] == list_texts(describe_view(view, {})["harm"])
+    assert [] == describe_view(filled(A, B).look(), {})["harm"]
 
 
 def test_enough_conversations_held_out_are_measured() -> None:
@@ -219,14 +228,14 @@ def test_enough_conversations_held_out_are_measured() -> None:
         for at in range(12)
         for _ in range(least + at % 3)
     ]
-    harm = describe_view(filled(*requests, kept=1).look())["harm"]
-    assert ("harm", "Masked conversations took 95% more requests (84% to 108%).") == (
-        *(harm["kind"], harm["verdict"]),
-    )
+    harm = describe_view(filled(*requests, kept=1).look(), {})["harm"]
+    verdict, note = list_texts(harm)
+    assert "Masked conversations took 95% more requests (84% to 108%)." == verdict
+    assert "warning" == harm[0]["class"]
     assert ["requests", "41.0", "21.0", "+95% (+84% to +108%), more than chance"] == (
-        harm["measures"][0]
+        find_table(harm, "Both groups")[0]
     )
-    assert harm["note"].startswith("Means (geometric for requests) from where masking began")
+    assert note.startswith("Means (geometric for requests) from where masking began")
 
 
 def test_a_row_of_results_that_is_too_long_is_left_out() -> None:
@@ -263,19 +272,63 @@ def test_a_row_says_when_it_began_and_what_its_answers_took() -> None:
     tokens = {"prompt_tokens": 10, "cached_tokens": 9}
     sizes = {"request_tokens_before": 100, "request_tokens_after": 60}
     board = filled({**A, **bill(4, 3), **sizes}, {**A, **at, **tokens, "first_chunk_seconds": 1.0})
-    told = describe_row(board.look().conversations[0])
-    expected: dict[str, object] = {
-        "began": LEAST["time"],
-        "time": at["time"],
-        "folder": "api",
-        "cost": "$3.00",
-    }
-    expected |= {"smaller": 0.4, "cached": 0.9, "wait": 1.0}
-    assert expected == {name: told[name] for name in expected}
+    (found,) = board.look().conversations
+    name, *others = as_told(describe_row(found)["cells"])
+    assert {"text": "api, ", "times": [LEAST["time"], at["time"]]} == name["below"][0]
+    assert ["2", "40%", "90%", "1.0 s"] == others[:4]
+    assert "$3.00" == say(others[-2])
 
 
 def test_the_whole_is_told() -> None:
-    told = describe_view(filled({**A, **bill(4, 3)}, B).look())
-    assert (2, 2, "$1.00 (25%)") == (
-        told["total"]["requests"], told["total"]["conversations"], told["total"]["net"],
-    )  # fmt: skip
+    texts = describe_view(filled({**A, **bill(4, 3), "masked": 1}, B).look(), {})["texts"]
+    assert {
+        "state": "",
+        "warning": "",
+        "net": "$1.00 (25%) saved",
+        "line": "2 requests; input of 1 request cost $3.00, without masking $4.00: saved $1.00 "
+        "(25%).",
+        "notes": "",
+        "unfit": "",
+        "counted": "2 conversations, the newest first.",
+    } == texts
+
+
+@pytest.mark.parametrize(
+    ("requests", "headline"),
+    [
+        pytest.param([{**bill(4, 3)}], "Nothing masked yet", id="nothing masked"),
+        pytest.param([{**bill(4, 4), "masked": 1}], "Nothing saved yet", id="nothing"),
+        pytest.param(
+            [{**bill(4, 3, 2), "masked": 1}], "About nothing saved yet", id="in the margin"
+        ),
+        pytest.param([{**bill(4, 5), "masked": 1}], "$1.00 (25%) lost so far", id="a loss so far"),
+        pytest.param(
+            [{**bill(4, 3), "masked": 1, **OBSERVED}], "$1.00 (25%) would be saved", id="observed"
+        ),
+        pytest.param(
+            [{**bill(4, 3), "masked": 1, "price_borrowed_from": "OpenAI"}],
+            "About $1.00 (25%) saved",
+            id="at the price of another",
+        ),
+    ],
+)
+def test_the_headline_says_what_the_run_came_to(
+    requests: list[Mapping[str, object]], headline: str
+) -> None:
+    board = filled(*({**A, **fields} for fields in requests))
+    assert headline == describe_view(board.look(), {})["texts"]["net"]
+
+
+def test_what_passes_the_proxy_unmasked_is_told() -> None:
+    run = {"name": "5eed", "tag": "x", "state": "ON", "unopened": {"h": 1_000}, "unserved": 2}
+    assert {
+        "state": "ON. Run 5eed, x.",
+        "warning": "Passed unopened and unmasked, for lack of trust in the proxy's certificate: h "
+        "(1,000). obsmask doctor says what to do. 2 requests to a model in a format that is not "
+        "masked.",
+    } == describe_view(filled().look(), run)["texts"]
+
+
+def test_conversations_that_are_not_kept_are_counted() -> None:
+    texts = describe_view(filled(A, B, C, conversations=2).look(), {})["texts"]
+    assert "The last 2 of 3 conversations, the newest first." == texts["counted"]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -16,6 +17,7 @@ from addon.records.sessions import RunFile, Running, Session, write_sessions
 from masking.accounting.bill import Bill, Margin, Money
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, write_records
+from tests.support.page_parts import find_chart, say
 
 LAST = "2026-01-02T00:00:00.000+00:00"
 
@@ -31,8 +33,18 @@ def get(url: str, **headers: str) -> Any:  # noqa: ANN401 - JSON
         return json.load(answer)
 
 
+NAMES = (
+    *("name", "place", "requests", "failed", "cached", "wait"),
+    *("before", "after", "saved"),
+)
+
+
 def rows(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [dict(zip(told["columns"], each, strict=True)) for each in told["sessions"]]
+    """Return what each row says, by the column, and what else is told of it."""
+    return [
+        {**each, **dict(zip(NAMES, map(say, each["cells"]), strict=True))}
+        for each in told["sessions"]
+    ]
 
 
 def session(key: str, **fields: Any) -> Session:  # noqa: ANN401 - those of a session
@@ -71,22 +83,23 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
     with serve_history() as url:
         found = {each["key"]: each for each in rows(get(f"{url}sessions"))}
     assert {
-        "priced": ["$0.90", ["$0.50"], ["$0.40 (44%)"]],
-        "half": ["$0.90", ["$0.50", "and 1 request without a price"], ["$0.40 (44%)"]],
-        "unpriced": ["9,000", ["5,000", "input tokens' worth"], ["4,000 (44%)"]],
-        "about": ["$1.00", ["about $1.00"], ["0"]],
-        "asked": ["$1.50", ["$1.20"], ["$0.30 (20%)", "10% if asked again"]],
-        "lost": ["$0.40", ["$0.50"], ["-$0.10 (-25%)"]],
-        "observed": ["$0.40", ["$0.30"], ["$0.10 (25%)", "would be"]],
-        "cached": ["", [], []],
+        "priced": ["$0.90", "$0.50", "$0.40 (44%)"],
+        "half": ["$0.90", "$0.50\nand 1 request without a price", "$0.40 (44%)"],
+        "unpriced": ["9,000", "5,000\ninput tokens' worth", "4,000 (44%)"],
+        "about": ["$1.00", "about $1.00", "0"],
+        "asked": ["$1.50", "$1.20", "$0.30 (20%)\n10% if asked again"],
+        "lost": ["$0.40", "$0.50", "-$0.10 (-25%)"],
+        "observed": ["$0.40", "$0.30", "$0.10 (25%)\nwould be"],
+        "cached": ["", "", ""],
     } == {key: [each[name] for name in ("before", "after", "saved")] for key, each in found.items()}
-    assert ["lost"] == [key for key, each in found.items() if each["is_loss"]]
-    assert "it ended before its last move of the boundary had paid off" == found["lost"]["why"]
-    assert (0.9, 2.0, "ended") == tuple(
-        found["cached"][name] for name in ("cached", "wait", "state")
+    assert ["lost"] == [key for key, each in found.items() if each["cells"][-1]["is_loss"]]
+    assert "it ended before its last move of the boundary had paid off" in found["lost"]["name"]
+    assert ("90%", "2.0 s", False) == tuple(
+        found["cached"][name] for name in ("cached", "wait", "running")
     )
-    worth = {key: each["worth"][2] for key, each in found.items()}
+    worth = {key: each["order"][-1] for key, each in found.items()}
     assert worth["observed"] > worth["unpriced"] > 0, "dollars are worth more than tokens"
+    assert {"Fri, Jan 2, 2026: 8 sessions"} == {each["group"] for each in found.values()}
 
 
 def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> None:
@@ -104,22 +117,24 @@ def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> No
         told = get(f"{url}sessions")
         alone = get(f"{url}sessions?search=b")
     again = "10% if each of the 2 calls that asked again cost one more request"
-    assert told["sum"] == {
-        "title": "$0.30 (20%) saved; 10% if asked again",
+    assert told["texts"] == {
+        "net": "$0.30 (20%) saved; 10% if asked again",
         "line": "2 sessions, 22 requests; input of 20 requests cost $1.20, without masking $1.50: "
         f"saved $0.30 (20%); {again}; input of 2 requests worth 5,000 input tokens (no price is "
         "known), without masking 9,000: saved 4,000 (44%).",
-        "apart": "Only observed, and not in this: 1 session, 1 request; input cost $0.40, with "
+        "unpriced": "Only observed, and not in this: 1 session, 1 request; input cost $0.40, with "
         "masking $0.30: would have saved $0.10 (25%).",
+        "counted": "3 sessions.",
     }
-    assert "4,000 input tokens (44%) saved" == alone["sum"]["title"]
+    assert "4,000 input tokens (44%) saved" == alone["texts"]["net"]
+    assert "1 of 3 sessions." == alone["texts"]["counted"]
     assert (3, 1) == (alone["all"], len(alone["sessions"]))
 
 
 @pytest.mark.parametrize(
     ("sessions", "title"),
     [
-        pytest.param([], "Nothing masked", id="none"),
+        pytest.param([], "No session yet", id="none"),
         pytest.param([session("a")], "Nothing masked", id="none with a bill"),
         pytest.param(
             [session("a", bill=priced(ASKED, Money(1, 1, 0.9, ONE)))],
@@ -139,7 +154,7 @@ def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> No
 def test_the_headline_says_what_was_saved(state: Path, sessions: list[Session], title: str) -> None:
     write_sessions(state, sessions)
     with serve_history() as url:
-        assert title == get(f"{url}sessions")["sum"]["title"]
+        assert title == get(f"{url}sessions")["texts"]["net"]
 
 
 def test_days_have_what_their_sessions_cost_by_the_clock_of_the_reader(state: Path) -> None:
@@ -155,19 +170,16 @@ def test_days_have_what_their_sessions_cost_by_the_clock_of_the_reader(state: Pa
         ],
     )
     with serve_history() as url:
-        first, second, third, *_ = get(f"{url}sessions")["days"]
-        east, *_ = get(f"{url}sessions?zone=-60")["days"]
-    assert ("2026-01-02", 0.4, 0.3) == (first["day"], first["before"], first["after"])
-    assert (
-        "Fri, Jan 2, 2026: 1 session, input cost $0.30, without masking $0.40: saved $0.10 (25%)"
-    ) == first["text"]
-    assert {
-        "day": "2026-01-03",
-        "before": 0,
-        "after": 0,
-        "text": "Sat, Jan 3, 2026: 0 sessions",
-    } == (second)
-    assert ("2026-01-04", "2026-01-03") == (third["day"], east["day"])
+        told = find_chart(get(f"{url}sessions")["days"], "")
+        east = find_chart(get(f"{url}sessions?zone=-60")["days"], "")
+    without, with_ = told["series"]
+    assert [0.4, 0.0, 0.4] == without["values"][:3]
+    assert [0.3, 0.0, 0.3] == with_["values"][:3]
+    assert [
+        "Fri, Jan 2, 2026: 1 session, input cost $0.30, without masking $0.40: saved $0.10 (25%)",
+        "Sat, Jan 3, 2026: 0 sessions",
+    ] == without["texts"][:2]
+    assert (["Jan 2", "Jan 3", "Jan 4"], "Jan 3") == (told["days"][:3], east["days"][0])
 
 
 @pytest.mark.parametrize(
@@ -211,22 +223,50 @@ def test_a_session_shows_its_requests_as_long_as_their_records_exist(state: Path
         {"session": "b", "path": '"a"'},
     )
     with serve_history() as url:
-        assert {"a": 4, "b": 1} == {
+        assert {"a": "4", "b": "1"} == {
             each["key"]: each["requests"] for each in rows(get(f"{url}sessions"))
         }
         told = get(f"{url}sessions/a")
-        assert [3, 1] == [each["requests"] for each in told["conversations"]]
-        assert "a" == dict(zip(told["columns"], told["row"], strict=True))["key"]
+        title, longest, *_, other = [each for each in told["parts"] if each["part"] != "map"]
+        assert ("h", "3 requests; ", "h: 1 request") == (
+            title["text"], longest["text"][:12], other["summary"][:12],
+        )  # fmt: skip
+        assert ("a", "h, Thu, Jan 1, 2026") == (told["key"], told["title"])
         unknown = get(f"{url}sessions/unknown")
-        assert ([], None, []) == tuple(unknown[name] for name in ("conversations", "row", "facts"))
+        assert (None, [], []) == tuple(unknown[name] for name in ("title", "parts", "facts"))
 
 
 def test_the_proxies_that_run_are_told(state: Path) -> None:
     file = RunFile(state, Running("5eed", LAST, "w", "http://127.0.0.1:9/", "a tag"))
     with serve_history() as url:
-        (found,) = get(f"{url}sessions")["running"]
+        running = get(f"{url}sessions")["running"]
     file.close()
-    assert {"run": "5eed", "tag": "a tag", "began": LAST, "page": "http://127.0.0.1:9/"} == found
+    (link,) = running["pages"]
+    assert ("1 proxy running:", "a tag", LAST, "http://127.0.0.1:9/") == (
+        running["text"], link["text"], link["time"], link["href"],
+    )  # fmt: skip
+
+
+def test_a_session_that_runs_leads_to_the_page_of_its_proxy(state: Path) -> None:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    write_sessions(state, [session("a", last=now), session("b")])
+    file = RunFile(state, Running("5eed", LAST, "w", "http://127.0.0.1:9/"))
+    with serve_history() as url:
+        told = get(f"{url}sessions")
+        facts = dict(get(f"{url}sessions/a")["facts"])
+        ended = dict(get(f"{url}sessions/b")["facts"])
+    file.close()
+    assert [("a", "running"), ("b", "")] == [
+        (each["key"], each["cells"][0]["pill"]) for each in told["sessions"]
+    ]
+    assert ["Running: 1 session", "Fri, Jan 2, 2026: 1 session"] == [
+        each["group"] for each in told["sessions"]
+    ]
+    state_told = facts["State"]
+    assert ("running: see it live", "http://127.0.0.1:9/") == (
+        state_told["text"], state_told["href"],
+    )  # fmt: skip
+    assert "ended" == ended["State"]
 
 
 def test_without_a_proxy_the_page_is_the_history(state: Path) -> None:
@@ -278,7 +318,7 @@ def test_who_has_the_sessions_is_told_only_what_has_changed(state: Path) -> None
         assert {"version": told["version"]} == get(f"{url}sessions?known={told['version']}")
         write_sessions(state, [session("b")])
         again = get(f"{url}sessions?known={told['version']}")
-        assert {"a", "b"} == {each["key"] for each in rows(again)}
+        assert {"a", "b"} == {each["key"] for each in again["sessions"]}
 
 
 def test_the_facts_of_a_session_are_told(state: Path) -> None:
@@ -301,8 +341,11 @@ def test_the_facts_of_a_session_are_told(state: Path) -> None:
     with serve_history() as url:
         facts = dict(get(f"{url}sessions/a")["facts"])
         short = dict(get(f"{url}sessions/b")["facts"])
-        why = {each["key"]: each["why"] for each in rows(get(f"{url}sessions"))}
+        names = {each["key"]: each["name"] for each in rows(get(f"{url}sessions"))}
+    at = {name: facts.pop(name) for name in ("Began", "Last request")}
+    assert {("Fri, Jan 2, 2026", LAST)} == {(each["text"], each["time"]) for each in at.values()}
     assert facts == {
+        "State": "ended",
         "Folder": "api", "Model": "m, n", "Host": "h", "Requests": "3, 1 failed",
         "Conversations": "2", "Tool turns": "7", "Results masked": "5 of 9",
         "Results shortened": "2", "Shortened, and repeated": "1 call",
@@ -316,4 +359,4 @@ def test_the_facts_of_a_session_are_told(state: Path) -> None:
     assert (
         "nothing masked: no tool result is older than the window: a short session" == short["Why"]
     )
-    assert "a short session: nothing masked" == why["b"]
+    assert names["b"].endswith("\na short session: nothing masked")

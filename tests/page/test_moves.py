@@ -4,10 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from addon.page.board import Board, show
-from addon.page.describe import ShownMove, describe_conversation, find_moves
+from addon.look.parts import ShownMove
+from addon.page.board import Board
+from addon.page.conversation import accumulate_savings, find_moves
+from addon.page.describe import describe_conversation
 from tests.support.made_up_records import bill, record
 from tests.support.marks import as_one_test
+from tests.support.page_parts import find_table, list_texts
 
 
 def request(
@@ -28,10 +31,16 @@ def request(
     }
 
 
-def tell(*requests: object, unit: str = "usd") -> list[ShownMove]:
-    shown = [show(record(**fields)) for fields in requests if isinstance(fields, Mapping)]
-    saved = [(each.tokens_before or 0.0) - (each.tokens_after or 0.0) for each in shown]
-    return find_moves(shown, saved, unit)
+UNPRICED_ALL = {"cost_dollars_before": None, "cost_dollars_after": None}
+
+
+def tell(*requests: object, kept: int = 99) -> list[ShownMove]:
+    board = Board(max_requests=kept)
+    for fields in requests:
+        if isinstance(fields, Mapping):
+            board.add(record(**{**fields, "conversation_id": "c"}))
+    found = board.find("c")
+    return [] if found is None else find_moves(found)
 
 
 @as_one_test
@@ -79,10 +88,11 @@ def test_each_move_has_its_price_and_its_share_of_what_was_saved(
 
 
 def test_a_price_in_dollars_is_that_of_the_request() -> None:
-    (move,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5))
-    (in_tokens,) = tell(request(32, 1.0, 4.0, cost_dollars_after=0.5), unit="input_tokens")
+    half = {"cost_dollars_before": 0.75, "cost_dollars_after": 0.5}
+    (move,) = tell(request(32, 1.0, 4.0, **half))
+    (in_tokens,) = tell(request(32, 1.0, 4.0, **UNPRICED_ALL))
     assert (1.0, 4.0) == (move.price, in_tokens.price)
-    (unpriced,) = tell(request(32, 1.0, 4.0, cost_dollars_after=None))
+    _, unpriced = tell(request(32, 1.0, 4.0), request(64, 1.0, 4.0, **UNPRICED_ALL))
     assert 0.0 == unpriced.price
 
 
@@ -99,7 +109,35 @@ def test_no_move_has_what_was_left_out_at_arrival() -> None:
         board.add(record(**fields))
     found = board.find("c")
     assert found is not None
-    told = describe_conversation(found)
-    assert [ShownMove(1, 3, 32, 5.0, 5.0, 3)._asdict()] == told["moves"]
-    assert [5.0, 6.0, 13.0, 20.0] == told["saved"]
-    assert "at arrival $20.00" in told["line"]
+    assert [ShownMove(1, 3, 32, 5.0, 5.0, 3)] == find_moves(found)
+    assert [5.0, 6.0, 13.0, 20.0] == accumulate_savings(found)
+    assert any(
+        "at arrival $20.00" in text for text in list_texts(describe_conversation(found)["parts"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "price", "saved", "net"),
+    [
+        pytest.param(
+            {}, ("$5.00", "$5.00"), ("$3.00", "$3.00"), ("-$2.00", "-$2.00"), id="dollars"
+        ),
+        pytest.param(UNPRICED_ALL, ("5", "5"), ("3", "3"), ("-2", "-2"), id="tokens"),
+    ],
+)
+def test_a_table_says_what_each_move_came_to(
+    unit: Mapping[str, object],
+    price: tuple[str, ...],
+    saved: tuple[str, ...],
+    net: tuple[str, ...],
+) -> None:
+    board = Board()
+    for fields in (request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0)):
+        board.add(record(**{**fields, **unit, "conversation_id": "c"}))
+    found = board.find("c")
+    assert found is not None
+    parts = describe_conversation(found)["parts"]
+    assert [
+        ["2", "3", "32", price[0], "not yet", saved[0], net[0]],
+        ["All", "3", "32", price[1], "", saved[1], net[1]],
+    ] == find_table(parts, "Moves of the boundary")

@@ -13,12 +13,14 @@ from typing import Any, Literal
 import httpx
 import pytest
 
+from addon.look.pages import ASSETS, render_page
 from addon.network import is_loopback
 from addon.page import web
 from addon.page.server import PageServer
-from addon.page.web import ASSETS, is_our_host, render_page
+from addon.page.web import is_our_host
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record
+from tests.support.page_parts import find_table
 
 RUN = {"name": "5eed0001", "state": "ON"}
 HOSTILE = "<img src=x onerror=alert(1)></script>"
@@ -46,12 +48,12 @@ def read_event(lines: Iterator[str]) -> dict[str, Any]:
 
 def test_the_page_names_only_what_is_served_beside_it(server: PageServer) -> None:
     named = set()
-    for page in (ask(server, "").text, render_page("history")):
+    for page in (ask(server, "").text, render_page("history", is_live=True)):
         named |= {*re.findall(r'(?:src|href)="([^"]*)"', page)}
         assert not re.search(r"\s(?:on\w+|style)=|<style", page), "nothing inline"
     (icon,) = {name for name in named if name.startswith("data:image/svg+xml,")}
     assert {icon, "/", "/history", *(f"/assets/{name}" for name in ASSETS)} == named
-    for name, (_, kind) in ASSETS.items():
+    for name, kind in ASSETS.items():
         answer = ask(server, f"assets/{name}")
         assert (200, f"{kind}; charset=utf-8") == (
             answer.status_code, answer.headers["content-type"],
@@ -90,8 +92,8 @@ def test_what_others_report_is_told_however_odd(server: PageServer, odd: dict[st
         told = read_event(answer.iter_lines())
     assert ["a", "odd"] == [each["key"] for each in told["conversations"]]
     one = ask(server, "conversations/odd").json()
-    (request,) = (dict(zip(one["columns"], values, strict=True)) for values in one["all"])
-    assert odd.get("prompt_tokens") == request["prompt"]
+    ((_, _, _, _, _, prompt, _, _),) = find_table(one["parts"], "Every request")
+    assert (f"{odd['prompt_tokens']:,}" if "prompt_tokens" in odd else "") == prompt
 
 
 def test_every_answer_keeps_others_out(server: PageServer) -> None:
@@ -138,7 +140,7 @@ def test_names_are_data_and_never_markup(server: PageServer) -> None:
     assert HOSTILE not in ask(server, "").text
     told = ask(server, "conversations/a")
     assert "application/json" == told.headers["content-type"]
-    assert [HOSTILE, "h"] == told.json()["names"]
+    assert f"{HOSTILE}, h" == told.json()["parts"][0]["text"]
 
 
 def test_events_tell_everything_and_then_what_is_new(server: PageServer) -> None:
@@ -146,15 +148,17 @@ def test_events_tell_everything_and_then_what_is_new(server: PageServer) -> None
         assert "text/event-stream" == stream.headers["content-type"]
         lines = stream.iter_lines()
         first = read_event(lines)
-        assert (RUN, True, ["a"]) == (
-            first["run"], first["is_whole"], [each["key"] for each in first["conversations"]],
-        )  # fmt: skip
+        assert ("ON. Run 5eed0001.", True, ["a"]) == (
+            first["texts"]["state"],
+            first["is_whole"],
+            [each["key"] for each in first["conversations"]],
+        )
         server.add(record(conversation_id="b"))
         second = read_event(lines)
-        assert (False, ["b"], 2) == (
+        assert (False, ["b"], "2 conversations, the newest first.") == (
             second["is_whole"],
             [each["key"] for each in second["conversations"]],
-            second["total"]["requests"],
+            second["texts"]["counted"],
         )
 
 

@@ -10,27 +10,32 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from importlib.resources import files
+from importlib.metadata import version
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+from addon.look.pages import read_asset
+from addon.records.words import Currency, render_dollars
 from addon.replay.report.page import (
     Origin,
     Value,
     bills_by_policy,
+    find_moves,
     render_chart,
-    render_charts,
     render_report,
 )
 from addon.replay.totals import Comparison
+from masking.accounting import PARTS
 from masking.accounting.cost import PromptCost, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
 from tests.support.builders import OLD
 from tests.support.marks import as_one_test
+from tests.support.page_parts import find_chart, find_table, list_texts
 from tests.support.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> '\"`${1} {{ data }} \u2028\ud800 &lt; é"
@@ -89,8 +94,9 @@ def test_no_name_breaks_out() -> None:
     assert "<script>alert" not in page.page
     assert page.texts["script"][0].isascii()
     shown = HOSTILE.replace("\u2028", "\ufffd").replace("\ud800", "\ufffd")
-    assert shown == page.data["conversations"][0]["name"]
-    assert {shown} == {page.texts[tag][place] for tag, place in (("a", 0), ("code", 1))}
+    assert shown == page.data["conversations"]["c1"][0]["text"]
+    ((name, *_),) = find_table(page.data["places"]["conversations-table"], "All conversations")
+    assert {shown} == {name, page.texts["code"][1]}
     page.page.encode()
 
 
@@ -102,7 +108,8 @@ def test_the_page_asks_for_nothing_else() -> None:
         for name, target in attributes.items()
         if name in {"src", "href", "srcset", "action", "data", "poster", "ping"}
     ]
-    assert ["data:,", "#c1"] == targets
+    (icon,) = targets
+    assert (icon or "").startswith("data:image/svg+xml,")
     assert not re.search(r"url\(|@import", page.texts["style"][0])
     assert not re.search(
         r"fetch\(|XMLHttp|import\(|innerHTML|eval\(|Image\(", page.texts["script"][1]
@@ -130,11 +137,12 @@ def digest(text: str) -> str:
 
 
 def test_the_page_says_when_from_what_and_under_which_settings() -> None:
-    page = rendered(replayed(Talk()), sources=("one.flow", "two.jsonl")).page
+    told = rendered(replayed(Talk()), sources=("one.flow", "two.jsonl"))
+    page = told.page
     assert "June 1, 2026, 12:00 UTC." in page
-    assert "observation-masking 1.2.3 from" in page
+    assert f"observation-masking {version('observation-masking')} from" in page
     assert "<code>one.flow</code>, <code>two.jsonl</code>." in page
-    assert '<code>window_turns</code></th><td class="text"><code>3</code>' in page
+    assert ["window_turns", "3"] in find_table(told.data["places"]["settings-table"], "Settings")
 
 
 @pytest.mark.parametrize(
@@ -170,27 +178,20 @@ def test_recordings_that_were_masked_already_are_named_first(
     assert expected == re.findall(r'<p class="warning">(.* recorded)\n', page)
 
 
-def test_every_table_has_a_caption_and_every_heading_a_scope() -> None:
-    page = rendered(replayed(Talk()), replayed(Talk(turns=2)))
-    tags = [tag for tag, _ in page.elements]
-    assert tags.count("table") == tags.count("caption") == 4
-    assert {"col", "row"} == {
-        attributes.get("scope") for tag, attributes in page.elements if tag == "th"
-    }
-
-
 @as_one_test
 @pytest.mark.parametrize("reason", REASONS)
 def test_every_reason_has_a_colour(reason: str) -> None:
-    style = (files("addon.replay.report") / "assets" / "report.css").read_text("utf-8")
-    assert re.search(rf"--{reason}: #[0-9a-f]{{6}};", style)
-    assert f".mark.{reason} {{ background: var(--{reason}); }}" in style
+    assert re.search(rf"--{reason}: #[0-9a-f]{{6}};", read_asset("look.css").decode())
+
+
+def test_every_part_of_a_prompt_has_a_colour() -> None:
+    style = read_asset("look.css").decode()
+    assert all(re.search(rf"--part-{part}: #[0-9a-f]{{6}};", style) for part in PARTS)
 
 
 def test_the_chart_library_comes_with_its_licence() -> None:
-    assets = files("addon.replay.report") / "assets"
-    assert "uPlot (v1.6.32)" in (assets / "uPlot.iife.min.js").read_text("utf-8")
-    assert "The MIT License" in (assets / "uPlot.LICENSE").read_text("utf-8")
+    assert b"uPlot (v1.6.32)" in read_asset("uPlot.iife.min.js")
+    assert b"The MIT License" in read_asset("uPlot.LICENSE")
 
 
 def test_nothing_to_show_is_refused() -> None:
@@ -236,13 +237,18 @@ def test_a_browser_shows_all_of_it(tmp_path: Path) -> None:
     comparisons = [replayed(talk) for talk in talks]
     page = browse(tmp_path, render(*comparisons))
     name = HOSTILE.replace("\u2028", "\ufffd").replace("\ud800", "\ufffd")
-    assert 2 == page.count("<option")
     assert f"<h3>{html.escape(name, quote=False)}</h3>" in page
     assert 5 == page.count('<div class="chart" role="img" tabindex="0" aria-label="')
     assert 6 == page.count("<canvas")
-    legend = re.findall(r'<span class="mark reason \w+" aria-hidden="true"></span>([^<:]+)', page)
+    legend = re.findall(r'<span class="mark \w+" aria-hidden="true"[^>]*></span>([^<:]+):', page)
     assert ["masked", "in window", "held"] == legend
-    for title in ("Bill of each policy", "All conversations: tokens", "Moves of the boundary, and"):
+    for title in (
+        "Bill of each policy",
+        "All conversations: tokens",
+        "Prices of",
+        "Settings",
+        "Moves of",
+    ):
         assert f"<caption>{title}" in page
     tokens = sum(request.entry.cost.before.prompt for request in comparisons[0].chosen)
     assert f"{tokens:,.0f} tokens in all" in page
@@ -261,32 +267,41 @@ def test_a_browser_says_what_is_missing(tmp_path: Path, talk: Talk, expected: st
     assert expected in browse(tmp_path, render(replayed(talk)))
 
 
-def described(comparison: Comparison) -> dict[str, Any]:
-    (found,) = json.loads(render_charts([render_chart(comparison)]))["conversations"]
-    return dict(found)
+def described(comparison: Comparison) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(render_chart(comparison))
+    return found
 
 
 @pytest.mark.parametrize(
     ("model", "unit", "value"),
     [
-        pytest.param("gpt-4o", "usd", in_dollars, id="a price that is known"),
-        pytest.param("nobody's", "input_tokens", in_tokens, id="a price that is not known"),
-        pytest.param(None, "input_tokens", in_tokens, id="no model"),
+        pytest.param("gpt-4o", "US dollars", in_dollars, id="a price that is known"),
+        pytest.param("nobody's", "input tokens", in_tokens, id="a price that is not known"),
+        pytest.param(None, "input tokens", in_tokens, id="no model"),
     ],
 )
 def test_the_series_are_those_of_the_requests(model: str | None, unit: str, value: Value) -> None:
     comparison = replayed(Talk(model=model))
-    actual = described(comparison)
-    assert unit == actual["unit"]
-    for policy, expected in bills_by_policy(comparison).items():
-        series = actual["series"][policy]
-        assert [bill.prompt for bill in expected] == series["prompt"]
-        assert [bill.cached for bill in expected] == series["cached"]
-        assert [value(bill) for bill in expected] == pytest.approx(series["cost"], abs=1e-8)
+    parts, bills = described(comparison), bills_by_policy(comparison)
+    for title, sums in (("Bill of each request", list), ("Bill so far", accumulate)):
+        chart = find_chart(parts, title)
+        assert unit == chart["unit"]
+        for series in chart["series"]:
+            expected = [*sums(map(value, bills[series["mark"]]))]
+            assert expected == pytest.approx(
+                series["values"], abs=1e-2 if value is in_tokens else 1e-8
+            )
+            currency = Currency(is_dollars=value is in_dollars)
+            assert [currency.render_bare(each) for each in expected] == series["texts"]
+    for name, key in (("Everything sent", "everything"), ("Chosen settings", "chosen")):
+        prompt, cached = find_chart(parts, name)["series"]
+        assert [bill.prompt for bill in bills[key]] == prompt["values"]
+        assert [f"{bill.cached:,.0f}" for bill in bills[key]] == cached["texts"]
 
 
 def test_fractions_of_tokens_are_rounded_to_tenths() -> None:
-    series = described(replayed(Talk(usage=Usage(prompt=10_000))))["series"]["chosen"]["prompt"]
+    parts = described(replayed(Talk(usage=Usage(prompt=10_000))))
+    series = find_chart(parts, "Chosen settings")["series"][0]["values"]
     assert series == [round(number, 1) for number in series]
     assert any(number % 1 for number in series)
 
@@ -303,17 +318,23 @@ def test_it_tells_what_is_known_of_the_cache(reported: int, expected: str) -> No
     whole = replayed(Talk(usage=Usage(prompt=5_000, cached=1_024))).chosen
     simulated = replayed(Talk()).chosen
     chosen = (*whole[:reported], *simulated[reported:])
-    assert expected in described(dataclasses.replace(replayed(Talk()), chosen=chosen))["about"]
+    _, about, *_ = list_texts(described(dataclasses.replace(replayed(Talk()), chosen=chosen)))
+    assert expected in about
 
 
 def test_a_request_without_a_model_is_to_an_unknown_one() -> None:
-    assert "to an unknown model;" in described(replayed(Talk(model=None)))["about"]
+    _, about, *_ = list_texts(described(replayed(Talk(model=None))))
+    assert "to an unknown model;" in about
 
 
 def test_moves_are_told_with_what_they_have_saved() -> None:
-    moves = described(replayed(Talk()))["moves"]
+    comparison = replayed(Talk())
+    moves = find_moves(comparison.chosen, in_dollars)
+    *rows, _ = find_table(described(comparison), "Moves of the boundary")
     assert len(moves) > 1
-    assert [move["saved"] - move["paid"] for move in moves] == [move["net"] for move in moves]
+    assert [[f"{move.request + 1}", render_dollars(move.net)] for move in moves] == [
+        [row[0], row[-1]] for row in rows
+    ]
 
 
 def test_a_move_that_costs_nothing_has_no_price() -> None:
@@ -323,29 +344,25 @@ def test_a_move_that_costs_nothing_has_no_price() -> None:
     cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
     move = price_move(None, cost, request.pricing)
     entry = dataclasses.replace(request.entry, cost=cost, move=move)
-    empty = dataclasses.replace(comparison, chosen=(dataclasses.replace(request, entry=entry),))
-    (described_move,) = described(empty)["moves"]
-    assert 0 == described_move["price"] == described_move["paid"]
+    (described_move,) = find_moves([dataclasses.replace(request, entry=entry)], in_tokens)
+    assert 0 == described_move.price
 
 
 def test_the_map_spells_every_result_of_every_request() -> None:
-    known = json.loads(render_charts([]))["reasons"].keys()
     expected = [list(request.reasons) for request in replayed(Talk()).chosen]
-    found = described(replayed(Talk()))["map"]
-    rows = [[reason for count, reason in row for _ in range(count)] for row in found]
+    (found,) = [part for part in described(replayed(Talk())) if part["part"] == "map"]
+    rows = [[reason for count, reason in row for _ in range(count)] for row in found["rows"]]
     assert expected == rows
-    assert {"masked", "held", "in_window"} <= {reason for row in rows for reason in row} <= known
+    assert {"masked", "held", "in_window"} == {reason for row in rows for reason in row}
+    assert {"masked", "held", "in_window"} == found["reasons"].keys()
+    assert "in window: in one of the last tool turns" == found["reasons"]["in_window"]
+    assert len(rows[-1]) == found["columns"]
 
 
-def test_a_conversation_without_tool_results_has_an_empty_map() -> None:
-    actual = described(replayed(Talk(turns=0)))
-    assert ([[]], []) == (actual["map"], actual["moves"])
+def test_a_conversation_without_tool_results_has_no_map_and_no_moves() -> None:
+    texts = list_texts(described(replayed(Talk(turns=0))))
+    assert {"No request has a tool result.", "The boundary has not moved."} <= {*texts}
 
 
 def test_every_reason_is_explained() -> None:
     assert {*get_args(ChangeReason), *get_args(KeepReason)} == {*REASONS}
-
-
-def test_the_legend_names_a_reason_and_explains_it() -> None:
-    reasons = json.loads(render_charts([]))["reasons"]
-    assert "in window: in one of the last tool turns" == reasons["in_window"]

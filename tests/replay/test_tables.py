@@ -5,20 +5,20 @@ from itertools import accumulate
 
 import pytest
 
-from addon.replay.numbers import choose_money_format, render_count, render_percent
+from addon.look.parts import Part
+from addon.records.words import render_dollars
+from addon.replay.numbers import explain_nothing, render_count, render_percent
 from addon.replay.replay import Pause, ReplayedRequest
 from addon.replay.report.page import Origin, bills_by_policy
 from addon.replay.report.tables import (
-    Amount,
-    ConversationRow,
     describe_headline,
-    describe_saving,
     list_conversations,
     list_policies,
     list_prices,
 )
 from addon.replay.reread import Rereads
 from addon.replay.totals import Comparison, CostUnit, Summary, Totals, add_all, summarize
+from masking.accounting import Bill, Money
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
 from masking.prices import CachePricing
@@ -26,6 +26,7 @@ from masking.rewrite import Strategies
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.usage import Usage
 from tests.support.marks import as_one_test
+from tests.support.page_parts import read_rows
 from tests.support.replays import (
     NOON,
     Talk,
@@ -41,8 +42,15 @@ def together(*comparisons: Comparison) -> Totals:
     return add_all(map(add_up, comparisons))
 
 
-def show(*comparisons: Comparison) -> list[ConversationRow]:
-    return list_conversations([*map(add_up, comparisons)], together(*comparisons))
+def list_rows(table: Part) -> list[dict[str, str]]:
+    """Return what each row says, by the heading of the column."""
+    heads = [title for title, _ in table["columns"]]
+    return [dict(zip(heads, row, strict=True)) for row in read_rows(table)]
+
+
+def show(*comparisons: Comparison) -> list[dict[str, str]]:
+    table = list_conversations([*map(add_up, comparisons)], together(*comparisons))
+    return list_rows(table)
 
 
 def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "usd") -> Summary:
@@ -67,7 +75,7 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
             id="with calls that asked again",
         ),
         pytest.param(summed(81.7, 80.9), "You save $0.80, 1.0%", id="a little"),
-        pytest.param(summed(0.5, 0.55), "You pay $0.050 more, 10%", id="lost"),
+        pytest.param(summed(0.5, 0.55), "You pay $0.05 more, 10%", id="lost"),
         pytest.param(summed(0.5, 0.49, 0.02), "You save about nothing", id="within the error"),
         pytest.param(summed(0.5, 0.5), "You save about nothing", id="nothing"),
         pytest.param(summed(0.0, 0.0), "You save about nothing", id="free of charge"),
@@ -86,15 +94,15 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
     [
         pytest.param(
             summed(0.817, 0.719, 0.02),
-            "For the prompts of 42 requests in 2 conversations the bill is $0.719 with the chosen "
-            "settings, and $0.817 with everything sent. What is saved may be off by $0.020 either "
+            "For the prompts of 42 requests in 2 conversations the bill is $0.72 with the chosen "
+            "settings, and $0.82 with everything sent. What is saved may be off by $0.02 either "
             "way.",
             id="in dollars",
         ),
         pytest.param(
             dataclasses.replace(summed(9.0, 6.0), asked_again=3),
             "For the prompts of 42 requests in 2 conversations the bill is $6.00 with the chosen "
-            "settings, and $9.00 with everything sent. What is saved may be off by $0.00 either "
+            "settings, and $9.00 with everything sent. What is saved may be off by $0 either "
             "way. It is 26% if each of the 3 calls that asked again cost one more request.",
             id="with calls that asked again",
         ),
@@ -111,40 +119,27 @@ def test_the_headline_is_explained(summary: Summary, expected: str) -> None:
     assert expected == describe_headline(summary, 2).sentence
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "error", "expected"),
-    [
-        (200.0, 150.0, 0.0, Amount("25.0%")),
-        (200.0, 150.0, 3.0, Amount("25.0% ±\xa01.5%")),
-        (200.0, 250.0, 3.0, Amount("\N{MINUS SIGN}25.0% ±\xa01.5%", is_loss=True)),
-        (200.0, 198.0, 3.0, Amount("about 0")),
-        (200.0, 200.0, 3.0, Amount("0.0%")),
-        (0.0, 0.0, 0.0, Amount("0.0%")),
-    ],
-)
-def test_a_saving_is_told_with_its_error(
-    before: float, after: float, error: float, expected: Amount
-) -> None:
-    assert expected == describe_saving(before, after, error)
-
-
 def test_each_policy_has_its_bill_and_its_calls() -> None:
     found = dataclasses.replace(
         replayed(Talk()),
         sliding_rereads=Rereads(calls=15, either=3, quoted=6),
         chosen_rereads=Rereads(calls=15, either=1),
     )
-    rows = list_policies(together(found, found))
-    assert ["everything", "sliding", "chosen"] == [row.policy.key for row in rows]
-    assert ["0.0%", "20.0%", "6.7%"] == [row.rereads for row in rows]
-    assert ["0.0%", "40.0%", "0.0%"] == [row.quotes for row in rows]
-    costs = [
-        2 * sum(bill.dollars or 0.0 for bill in bills) for bills in bills_by_policy(found).values()
-    ]
-    spell = choose_money_format("usd", max(costs))
-    assert [spell(cost) for cost in costs] == [row.bill for row in rows]
-    assert [100 * cost / max(costs) for cost in costs] == pytest.approx([r.share for r in rows])
-    assert "0.0%" == rows[0].saved.text
+    table = list_policies(together(found, found))
+    rows = list_rows(table)
+    names = ["Everything sent", "Sliding window", "Chosen settings"]
+    assert names == [row["Policy"].partition("\n")[0] for row in rows]
+    assert ["0.0%", "20.0%", "6.7%"] == [row[REREADS] for row in rows]
+    assert ["0.0%", "40.0%", "0.0%"] == [row["Quotes"] for row in rows]
+    bills = bills_by_policy(found)
+    costs = [2 * sum(bill.dollars or 0.0 for bill in each) for each in bills.values()]
+    assert [render_dollars(cost) for cost in costs] == [row["Bill"] for row in rows]
+    shares = [row[2]["bar"][1] for row in table["rows"]]
+    assert [cost / max(costs) for cost in costs] == pytest.approx(shares)
+    assert "+0.0%" == rows[0]["Saved"]
+
+
+REREADS = "Re\N{NON-BREAKING HYPHEN}reads"
 
 
 def free(request: ReplayedRequest) -> ReplayedRequest:
@@ -163,9 +158,9 @@ def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:
         chosen_rereads=Rereads(),
         sliding_rereads=Rereads(),
     )
-    assert [0.0] * 3 == [row.share for row in list_policies(together(comparison))]
+    assert [0.0] * 3 == [row[2]["bar"][1] for row in list_policies(together(comparison))["rows"]]
     (row,) = show(comparison)
-    assert ("never above", "", "") == (row.worst, row.rereads, row.quotes)
+    assert ("never above", "", "") == (row["Worst moment"], row[REREADS], row["Quotes"])
 
 
 @pytest.mark.parametrize(
@@ -178,23 +173,62 @@ def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:
 def test_all_conversations_are_in_one_unit_and_all_is_their_sum(
     models: tuple[str, str], first: str
 ) -> None:
+    name = f"Bill, chosen settings{'' if first else ', input tokens'}"
     comparisons = [replayed(Talk(turns=8 + n, model=m)) for n, m in enumerate(models)]
     *rows, total = show(*comparisons)
-    assert [0, 1, None] == [row.number for row in (*rows, total)]
-    assert all(row.chosen.startswith(first) for row in (*rows, total))
-    assert first == "$" or rows[0].chosen[0].isdigit()
-    tokens = [int(row.tokens_before.replace(",", "")) for row in (*rows, total)]
+    assert ["a talk", "a talk", "All conversations"] == [
+        row["Conversation"] for row in (*rows, total)
+    ]
+    assert all(row[name].startswith(first) for row in (*rows, total))
+    assert first == "$" or rows[0][name][0].isdigit()
+    tokens = [int(row["Tokens, everything sent"].replace(",", "")) for row in (*rows, total)]
     assert tokens[0] + tokens[1] == tokens[2]
-    assert "19" == total.requests
-    assert total.worst == max(row.worst.partition(",")[0] for row in rows)
+    assert "19" == total["Requests"]
+    assert total["Worst moment"] == max(row["Worst moment"].partition(",")[0] for row in rows)
+
+
+def test_the_saved_column_is_the_one_that_stays() -> None:
+    table = list_conversations([add_up(replayed(Talk()))], together(replayed(Talk())))
+    for each in (table, list_policies(together(replayed(Talk())))):
+        assert "Saved" == each["columns"][-1][0]
+        first, *_, last = (title for title, kind in each["columns"] if not kind)
+        assert last == "Saved"
+        assert first in ("Conversation", "Policy")
+
+
+@as_one_test
+@pytest.mark.parametrize(
+    ("money", "bound", "held", "expected"),
+    [
+        pytest.param(Money(1, 4, 3), 1, 1, "", id="saved"),
+        pytest.param(Money(1, 4, 5), 0, 1, "", id="lost"),
+        pytest.param(Money(0), 0, 0, "", id="no request"),
+        pytest.param(Money(9, 4, 4), 1, 1, "binds its reasoning", id="bound"),
+        pytest.param(Money(9, 4, 4), 0, 1, "does not pay yet", id="held"),
+        pytest.param(Money(9, 4, 4), 0, 0, "too short", id="in the window"),
+    ],
+)
+def test_it_is_told_why_nothing_was_saved(
+    money: Money, bound: int, held: int, expected: str
+) -> None:
+    assert expected == explain_nothing(Bill(tokens=money), bound, held)
+
+
+def test_a_conversation_that_saves_nothing_says_why() -> None:
+    short, long = show(replayed(Talk(turns=1)), replayed(Talk()))[:2]
+    assert "+0.0%\ntoo short" == short["Saved"]
+    assert "\n" not in long["Saved"]
 
 
 def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
     comparison = replayed(Talk(usage=Usage(prompt=9_000)))
     summary = summarize(together(comparison))
     (row,) = show(comparison)
-    assert (15 * 9_000, f"{15 * 9_000:,}") == (summary.tokens_before, row.tokens_before)
-    assert render_count(summary.tokens_after) == row.tokens_after
+    assert (15 * 9_000, f"{15 * 9_000:,}") == (
+        summary.tokens_before,
+        row["Tokens, everything sent"],
+    )
+    assert render_count(summary.tokens_after) == row["Tokens, chosen settings"]
 
 
 @pytest.mark.parametrize("pricing", ["none", (0.5, 1.0)])
@@ -211,9 +245,9 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     assert max(excess) == pytest.approx(100 * (worst.part - 1))
     assert excess.index(max(excess)) == worst.request
     (row,) = show(comparison)
-    assert f"+{max(excess):.1f}%, request\xa0{worst.request + 1}" == row.worst
+    assert f"+{max(excess):.1f}%, request\xa0{worst.request + 1}" == row["Worst moment"]
     *_, total = show(comparison, replayed(Talk(turns=0)))
-    assert f"+{max(excess):.1f}%" == total.worst
+    assert f"+{max(excess):.1f}%" == total["Worst moment"]
 
 
 # How the report came about.
@@ -254,42 +288,23 @@ def test_what_is_not_set_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("talk", "pricing", "expected"),
     [
-        (Talk(), (0.1, 1.25), ("gpt-4o", "0.1", "1.25", "given", 15)),
-        (Talk(), "auto", ("gpt-4o", "0.5", "1", "price list, gpt-4o of OpenAI", 15)),
-        (Talk(model=None), "auto", ("unknown", "0.1", "1.25", "assumed", 15)),
+        (Talk(), (0.1, 1.25), ["gpt-4o", "0.1", "1.25", "given", "15"]),
+        (Talk(), "auto", ["gpt-4o", "0.5", "1", "price list, gpt-4o of OpenAI", "15"]),
+        (Talk(model=None), "auto", ["unknown", "0.1", "1.25", "assumed", "15"]),
     ],
 )
 def test_prices_are_shown_with_their_source(
-    talk: Talk, pricing: CachePricing, expected: tuple[object, ...]
+    talk: Talk, pricing: CachePricing, expected: list[str]
 ) -> None:
-    assert [expected] == list_prices(together(replayed(talk, pricing)))
+    assert [expected] == read_rows(list_prices(together(replayed(talk, pricing))))
 
 
 def test_the_commonest_price_comes_first() -> None:
     found: list[Comparison] = [replayed(Talk(turns=n, model=m)) for n, m in ((2, "a"), (5, "b"))]
-    assert ["b", "a"] == [row.model for row in list_prices(together(*found))]
+    assert ["b", "a"] == [row[0] for row in read_rows(list_prices(together(*found)))]
 
 
 # Numbers and names.
-
-
-@as_one_test
-@pytest.mark.parametrize(
-    ("unit", "most", "amount", "expected"),
-    [
-        ("usd", 0.817, 0.098, "$0.098"),
-        ("usd", 81.7, 0.098, "$0.10"),
-        ("usd", 0.0, 0.0, "$0.00"),
-        ("usd", 1e-12, 1e-9, "$0.00000000"),
-        ("usd", 0.5, -0.049, "\N{MINUS SIGN}$0.049"),
-        ("usd", 0.5, -0.0001, "$0.000"),
-        ("input_tokens", 1e6, -12_345.6, "\N{MINUS SIGN}12,346"),
-    ],
-)
-def test_money_has_three_digits_of_the_most(
-    unit: CostUnit, most: float, amount: float, expected: str
-) -> None:
-    assert expected == choose_money_format(unit, most)(amount)
 
 
 def test_numbers_are_spelled() -> None:

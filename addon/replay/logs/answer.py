@@ -46,15 +46,22 @@ class LoggedSession(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """Sessions that have something in common."""
+    """Sessions that have something in common.
+
+    bound, held: as in `Totals`.
+    """
 
     sessions: int = 0
     bill: Bill = NO_BILL
+    bound: int = 0
+    held: int = 0
 
-    def add(self, bill: Bill) -> None:
+    def add(self, bill: Bill, bound: int = 0, held: int = 0) -> None:
         """Add a session."""
         self.sessions += 1
         self.bill += bill
+        self.bound += bound
+        self.held += held
 
 
 LENGTHS = (10, 30, 100)
@@ -104,7 +111,8 @@ class LogAnswer:
             whole += bill
             if session.cost_only == "shortened":
                 continue
-            self.by_model.setdefault((session.agent, model), Group()).add(bill)
+            group = self.by_model.setdefault((session.agent, model), Group())
+            group.add(bill, totals.bound, totals.held)
             if is_known:
                 self.hidden += totals
         self.unread.update(session.unread)

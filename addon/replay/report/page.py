@@ -1,24 +1,35 @@
-"""One page of HTML that shows what masking costs and saves: all it needs is in the page itself.
+"""A replay as a page: one file of HTML that shows what masking costs and saves."""
 
-Names come from recordings and are hostile until shown: templates escape every text, the data are
-one block of JSON in which no `<` is left, and the script writes texts only, never markup. A policy
-in the page forbids every other source.
-"""
-
-import base64
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime
-from functools import cache
-from importlib.resources import files
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-
 from addon.counts import pluralize
+from addon.look.pages import render_file
+from addon.look.parts import (
+    Column,
+    Part,
+    Series,
+    ShownMove,
+    chart,
+    charts,
+    earn,
+    figures,
+    legend,
+    masking_map,
+    moves_of,
+    name_unit,
+    render_compact,
+    render_on_axis,
+    table,
+    text,
+    title,
+)
+from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
+from addon.replay.numbers import render_count
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings
 from addon.replay.report.tables import (
     POLICIES,
@@ -31,7 +42,6 @@ from addon.replay.report.tables import (
     render_arrival,
 )
 from addon.replay.totals import (
-    UNITS,
     Comparison,
     ConversationTotals,
     CostUnit,
@@ -39,22 +49,11 @@ from addon.replay.totals import (
     assumed_prices,
     summarize,
 )
-from masking.accounting import (
-    Move,
-    MovePrice,
-    PromptCost,
-    divide_savings,
-    label_reasons,
-    run_lengths,
-)
+from masking.accounting import MovePrice, PromptCost, run_lengths
 from masking.arrival import ArrivalPolicy
 from masking.errors import printable
 from masking.model import Reason
 from masking.window import MaskPolicy
-
-_STYLES = ("uPlot.min.css", "report.css")
-_SCRIPTS = ("uPlot.iife.min.js", "elements.js", "charts.js", "masking_map.js", "report.js")
-
 
 _SETTINGS = [field.name for field in fields(MaskPolicy)]
 _ARRIVAL = [
@@ -105,14 +104,13 @@ class LogSection(NamedTuple):
     """What the page says of all sessions of agents' logs, of which it draws only some.
 
     title, sentence: what they cost and would have cost, in short and as a sentence.
-    columns, rows: a table by agent and model, and by length; the rows have a cell for each column.
+    tables: by agent and model, and by length.
     notes: what else there is to say, a paragraph each.
     """
 
     title: str
     sentence: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    tables: Sequence[Part]
     notes: Sequence[str]
 
 
@@ -133,63 +131,42 @@ def render_report(
     """
     totals = add_all(conversations)
     summary = summarize(totals)
-    style, script = _join(_STYLES), _join(_SCRIPTS)
-    # JSON in ASCII, which can stand in a script element, whatever its strings hold.
-    data = render_charts(charts).replace("<", "\\u003c").replace(">", "\\u003e")
-    return (
-        _environment()
-        .get_template("report.html.jinja")
-        .render(
-            style=style,
-            style_hash=_hash(style),
-            script=script,
-            script_hash=_hash(script),
-            data=data,
-            headline=describe_headline(summary, len(conversations))
-            if logs is None
-            else Headline(logs.title, logs.sentence),
-            logs=logs,
-            unit=UNITS[summary.cost_unit],
-            masked_before=sum(each.totals.masked_before > 0 for each in conversations),
-            assumed=sum(each.requests for each in assumed_prices(totals)),
-            requests=pluralize(totals.requests, "request"),
-            reported=totals.reported,
-            policies=list_policies(totals),
-            arrival=render_arrival(summary),
-            conversations=list_conversations(conversations, totals),
-            prices=list_prices(totals),
-            origin=origin,
-        )
+    places = {
+        "policies-table": [list_policies(totals)],
+        "conversations-table": [list_conversations(conversations, totals)],
+        "prices-table": [list_prices(totals)],
+        "settings-table": [_list_settings(origin)],
+    }
+    if logs is not None:
+        notes = [text(note, "note") for note in logs.notes]
+        places["sessions-table"] = [*logs.tables, *notes]
+    longest = max(range(len(conversations)), key=lambda at: conversations[at].totals.requests)
+    head = _dump({"places": places, "first": f"c{longest + 1}"})
+    drawn = ",".join(f'"c{at}":{parts}' for at, parts in enumerate(charts, 1))
+    return render_file(
+        "report",
+        f'{head[:-1]},"conversations":{{{drawn}}}}}',
+        headline=Headline(logs.title, logs.sentence)
+        if logs
+        else describe_headline(summary, len(conversations)),
+        has_logs=logs is not None,
+        shown=len(conversations),
+        masked_before=sum(each.totals.masked_before > 0 for each in conversations),
+        assumed=sum(each.requests for each in assumed_prices(totals)),
+        requests=pluralize(totals.requests, "request"),
+        reported=totals.reported,
+        arrival=render_arrival(summary),
+        origin=origin,
     )
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_read),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["printable"] = printable
-    return environment
+def _list_settings(origin: Origin) -> Part:
+    columns = (Column("Setting"), Column("Value", "text"))
+    rows = [(name, printable(value)) for name, value in origin.list_settings()]
+    return table("Settings of the replay", columns, rows)
 
 
-def _read(name: str) -> str:
-    return (files("addon.replay.report") / "assets" / name).read_text("utf-8")
-
-
-def _join(names: Sequence[str]) -> str:
-    return "\n".join(_read(name) for name in names)
-
-
-def _hash(text: str) -> str:
-    """Return the name of an inline script or style sheet in a Content-Security-Policy."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-# What the script draws, as one block of JSON: costs, tokens, the masking map, the moves
+# One conversation: costs, tokens, the masking map, the moves
 
 Value = Callable[[PromptCost], float]
 """Returns a bill's amount in the unit that is wanted."""
@@ -198,40 +175,100 @@ _VALUES: dict[CostUnit, Value] = {
     "usd": lambda bill: bill.dollars or 0.0,
     "input_tokens": lambda bill: bill.cost,
 }
-_DIGITS: dict[CostUnit, int] = {"usd": 8, "input_tokens": 2}
-
-
-def render_charts(charts: Iterable[str]) -> str:
-    """Return the page's data as JSON, from that of each conversation; requests count from 0."""
-    others = {
-        "policies": {policy.key: policy.name for policy in POLICIES},
-        "units": UNITS,
-        "reasons": label_reasons(),
-    }
-    return f'{_dump(others)[:-1]},"conversations":[{",".join(charts)}]}}'
 
 
 def render_chart(comparison: Comparison) -> str:
-    """Return one conversation's data as JSON, in US dollars if all of its prices are known."""
-    bills = bills_by_policy(comparison)
-    known = all(bill.dollars is not None for bill in bills["chosen"])
-    unit: CostUnit = "usd" if known else "input_tokens"
-    value = _VALUES[unit]
-    chart = {
-        "name": printable(comparison.name),
-        "about": _introduce(comparison),
-        "unit": unit,
-        "series": {key: _describe_bills(bills[key], unit) for key in bills},
-        "map": [run_lengths(request.reasons) for request in comparison.chosen],
-        "moves": [
-            {**asdict(move), "net": move.net} for move in find_moves(comparison.chosen, value)
-        ],
-    }
-    return _dump(chart)
+    """Return one conversation's parts as JSON, in US dollars if all of its prices are known."""
+    return _dump([*_list_parts(comparison)])
 
 
 def _dump(value: object) -> str:
+    """Return JSON in ASCII, which can stand in a script element, whatever its strings hold."""
     return json.dumps(value, separators=(",", ":"))
+
+
+def _list_parts(comparison: Comparison) -> Iterator[Part]:
+    requests, bills = comparison.chosen, bills_by_policy(comparison)
+    is_known = all(bill.dollars is not None for bill in bills["chosen"])
+    currency = DOLLARS if is_known else INPUT_TOKENS
+    value = _VALUES["usd" if is_known else "input_tokens"]
+    moves = find_moves(requests, value)
+    moved = [move.request for move in moves]
+    yield title(printable(comparison.name))
+    yield text(_introduce(comparison), "note")
+    yield title("Bill")
+    yield legend(
+        [*((f"line {key}", name) for key, name, _ in POLICIES), ("ink", "the boundary moves")]
+    )
+    costs = {key: [value(bill) for bill in bills[key]] for key in bills}
+    sums = {key: [*accumulate(each)] for key, each in costs.items()}
+    yield charts(
+        _compare("Bill so far", "What all requests up to each one cost.", sums, moved, currency),
+        _compare("Bill of each request", "What each one costs by itself.", costs, moved, currency),
+    )
+    yield title("Tokens of each prompt")
+    yield legend(
+        [("chosen-cached", "cached, the lower part"), ("chosen", "not cached, the upper part")]
+    )
+    yield charts(
+        *(
+            _chart_tokens(key, name, bills[key], moved if key == "chosen" else [])
+            for key, name, _ in POLICIES
+        ),
+        is_pair=False,
+    )
+    yield from masking_map([run_lengths(request.reasons) for request in requests])
+    yield from moves_of(moves, len(requests), currency)
+    unit = name_unit(currency)
+    yield figures(
+        "All figures of this conversation, as a table",
+        f"Tokens of each request, and bills in {unit}",
+    )
+
+
+_LINES: tuple[tuple[PolicyKey, float, tuple[int, ...]], ...] = (
+    ("everything", 5, ()),
+    ("chosen", 2, ()),
+    ("sliding", 1.6, (5, 3)),
+)
+"""How each policy is drawn: the dashes last, so that equal lines are both seen."""
+
+_NAMES = {policy.key: policy.name.lower() for policy in POLICIES}
+
+
+def _compare(
+    name: str,
+    note: str,
+    costs: dict[PolicyKey, list[float]],
+    moves: Sequence[int],
+    currency: Currency,
+) -> Part:
+    series = [
+        Series(
+            name=_NAMES[key],
+            mark=key,
+            values=_round(costs[key], 8 if currency.is_dollars else 2),
+            texts=[currency.render_bare(cost) for cost in costs[key]],
+            width=width,
+            dash=dash,
+        )
+        for key, width, dash in _LINES
+    ]
+    unit, render = name_unit(currency), render_on_axis(currency)
+    return chart(name, note, series, unit=unit, render=render, moves=moves)
+
+
+def _chart_tokens(
+    key: PolicyKey, name: str, bills: Sequence[PromptCost], moves: Sequence[int]
+) -> Part:
+    """Return a chart of prompts: bars of all of each, and over them of what was cached."""
+    prompt, cached = ([bill.prompt for bill in bills], [bill.cached for bill in bills])
+    note = f"{render_count(sum(prompt))} tokens in all, {render_count(sum(cached))} of them cached."
+    series = [
+        Series(what, mark, _round(values, 1), [*map(render_count, values)], "bars")
+        for what, mark, values in (("tokens", key, prompt), ("cached", f"{key}-cached", cached))
+    ]
+    return chart(name, note, series, unit="Tokens", render=render_compact, moves=moves)
 
 
 def bills_by_policy(comparison: Comparison) -> dict[PolicyKey, list[PromptCost]]:
@@ -260,71 +297,25 @@ def _introduce(comparison: Comparison) -> str:
     )
 
 
-def _describe_bills(bills: Sequence[PromptCost], unit: CostUnit) -> dict[str, list[float]]:
-    value = _VALUES[unit]
-    return {
-        "prompt": _round((bill.prompt for bill in bills), 1),
-        "cached": _round((bill.cached for bill in bills), 1),
-        "cost": _round(map(value, bills), _DIGITS[unit]),
-    }
-
-
 def _round(values: Iterable[float], digits: int) -> list[float]:
     """Round, and write whole numbers without a fraction, which makes the page smaller."""
     rounded = (round(value, digits) for value in values)
     return [int(value) if value == int(value) else value for value in rounded]
 
 
-# The moves of a conversation's boundary: what each removed, what it cost, what it has saved. The
-# saving of a request is divided among the moves made so far, by the tokens that each removed. So
-# what the moves saved adds up to what the whole conversation saved.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundaryMove:
-    """One move, at a `request` counted from 0.
-
-    results: how many results it masked.
-    removed: the tokens that these results no longer take.
-    uncached: the tokens that the cache held before the move and no longer holds.
-    rewritten: those of them that are still sent, and so are written again.
-    price: what writing them costs, in input-token equivalents.
-    paid, saved: the price, and what the move has saved up to the last request, in the wanted unit.
-    repaid_at: the request by which it had saved its price; None if it has not.
-    """
-
-    request: int
-    results: int
-    removed: float
-    uncached: float
-    rewritten: float
-    price: float
-    paid: float
-    saved: float = 0.0
-    repaid_at: int | None = None
-
-    @property
-    def net(self) -> float:
-        """What it has saved beyond its price; less than 0 if it has not paid off."""
-        return self.saved - self.paid
-
-
-def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[BoundaryMove]:
+def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[ShownMove]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _describe_move(place, requests[place - 1].reasons if place else (), request, move, value)
-        for place, request in enumerate(requests)
+        _read_move(at, requests[at - 1].reasons if at else (), request, move, value)
+        for at, request in enumerate(requests)
         if (move := request.entry.move) is not None
     ]
     costs = [request.entry.cost for request in requests]
-    earned = divide_savings(
-        [Move(move.request, move.removed, move.paid) for move in moves],
-        [
-            value(cost.before) - value(cost.after) - _value_arrival(request, cost.after, value)
-            for request, cost in zip(requests, costs, strict=True)
-        ],
-    )
-    return [replace(move, **each._asdict()) for move, each in zip(moves, earned, strict=True)]
+    saved = [
+        value(cost.before) - value(cost.after) - _value_arrival(request, cost.after, value)
+        for request, cost in zip(requests, costs, strict=True)
+    ]
+    return earn(moves, saved)
 
 
 def _value_arrival(request: ReplayedRequest, paid: PromptCost, value: Value) -> float:
@@ -335,22 +326,19 @@ def _value_arrival(request: ReplayedRequest, paid: PromptCost, value: Value) -> 
     return value(paid._replace(cost=arrival.cost, dollars=arrival.dollars))
 
 
-def _describe_move(
-    place: int,
+def _read_move(
+    at: int,
     reasons_before: Sequence[Reason],
     request: ReplayedRequest,
     move: MovePrice,
     value: Value,
-) -> BoundaryMove:
+) -> ShownMove:
     """Return a move as it stands at its own request."""
     bill = request.entry.cost.after
     reasons = zip_longest(reasons_before, request.reasons)
-    return BoundaryMove(
-        request=place,
+    return ShownMove(
+        request=at,
         results=sum(before != "masked" == now for before, now in reasons),
         removed=move.removed,
-        uncached=move.uncached,
-        rewritten=move.rewritten,
-        price=move.price,
-        paid=move.price * value(bill) / bill.cost if bill.cost else 0.0,
+        price=move.price * value(bill) / bill.cost if bill.cost else 0.0,
     )

@@ -1,20 +1,16 @@
 """The report's headline and tables: a row for each policy, conversation and price."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from addon.counts import pluralize
-from addon.records.words import render_left, render_range
-from addon.replay.numbers import (
-    choose_money_format,
-    describe_arrival,
-    render_count,
-    render_percent,
-)
+from addon.look.parts import Cell, Column, Part, cell, table
+from addon.records.words import Currency, render_left, render_range, render_saved_percent
+from addon.replay.numbers import describe_arrival, explain_nothing, render_count, render_percent
 from addon.replay.totals import (
     AS_MUCH,
+    UNITS,
     BilledPrice,
     ConversationTotals,
     CostUnit,
@@ -26,6 +22,7 @@ from addon.replay.totals import (
     summarize,
 )
 from masking.accounting import is_about_nothing
+from masking.errors import printable
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
 
@@ -45,13 +42,6 @@ POLICIES = (
 )
 
 
-class Amount(NamedTuple):
-    """A saving in words."""
-
-    text: str
-    is_loss: bool = False
-
-
 class Headline(NamedTuple):
     """The result of the page, in a few words and in a sentence."""
 
@@ -59,40 +49,10 @@ class Headline(NamedTuple):
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRow:
-    """The bill of a policy. `share` is its part of the highest bill, in percent."""
-
-    policy: Policy
-    bill: str
-    saved: Amount
-    rereads: str
-    quotes: str
-    share: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationRow:
-    """The row of a conversation; `number` counts from 0, None stands for all of them."""
-
-    number: int | None
-    name: str
-    requests: str
-    tokens_before: str
-    tokens_after: str
-    everything: str
-    sliding: str
-    chosen: str
-    saved: Amount
-    rereads: str
-    quotes: str
-    worst: str
-
-
 def describe_headline(summary: Summary, conversations: int) -> Headline:
     """Return what the chosen settings save, as an amount and as a part of the bill."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
-    render, saved = choose_money_format(unit, before), before - after
+    render, saved = Currency(is_dollars=unit == "usd").render_bare, before - after
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
     bill, counted = ("the bill is", "") if unit == "usd" else ("the bill is worth", " input tokens")
@@ -117,7 +77,7 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
     return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}{left}", sentence)
 
 
-def list_policies(totals: Totals) -> list[PolicyRow]:
+def list_policies(totals: Totals) -> Part:
     """Return a row for each policy, all conversations together."""
     summary = summarize(totals)
     unit, calls, before = summary.cost_unit, summary.calls, summary.cost_before
@@ -126,56 +86,89 @@ def list_policies(totals: Totals) -> list[PolicyRow]:
     errors = (0.0, slid.error, summary.saved_error)
     rereads = (0, summary.rereads_sliding, summary.rereads)
     quotes = (0, summary.quotes_sliding, summary.quotes)
-    render, most = choose_money_format(unit, max(costs)), max(costs)
-    return [
-        PolicyRow(
-            policy=policy,
-            bill=render(cost),
-            saved=describe_saving(before, cost, error),
-            rereads=_render_share(reread, calls),
-            quotes=_render_share(quoted, calls),
-            share=100 * cost / most if most else 0.0,
+    render, most = _choose_format(unit), max(costs)
+    rows = [
+        (
+            cell(policy.name, policy.meaning),
+            render(cost),
+            cell("", bar=[policy.key, cost / most if most else 0.0]),
+            _render_share(reread, calls),
+            _render_share(quoted, calls),
+            _describe_saving(before, cost, error),
         )
         for policy, cost, error, reread, quoted in zip(
             POLICIES, costs, errors, rereads, quotes, strict=True
         )
     ]
+    columns = (
+        Column("Policy"),
+        Column(_name_bill("Bill", unit)),
+        Column("Bills in proportion", "roomy bars"),
+        Column("Re\N{NON-BREAKING HYPHEN}reads", "roomy"),
+        Column("Quotes", "roomy"),
+        Column("Saved"),
+    )
+    return table(f"Bill of each policy, in {UNITS[unit]}", columns, rows)
+
+
+def _name_bill(name: str, unit: CostUnit) -> str:
+    return name if unit == "usd" else f"{name}, input tokens"
+
+
+def _choose_format(unit: CostUnit) -> Callable[[float], str]:
+    return Currency(is_dollars=unit == "usd").render_bare
 
 
 def render_arrival(summary: Summary) -> str | None:
     """Return what the chosen settings left out at arrival; None if that is nothing."""
     if summary.arrival is None:
         return None
-    money = choose_money_format(summary.cost_unit, summary.cost_before)
-    unit = " input tokens" if summary.cost_unit == "input_tokens" else ""
-    return describe_arrival(summary.arrival, summary.calls, lambda amount: f"{money(amount)}{unit}")
+    currency = Currency(is_dollars=summary.cost_unit == "usd")
+    return describe_arrival(summary.arrival, summary.calls, currency.render)
 
 
-def list_conversations(
-    conversations: Sequence[ConversationTotals], totals: Totals
-) -> list[ConversationRow]:
+def list_conversations(conversations: Sequence[ConversationTotals], totals: Totals) -> Part:
     """Return a row for each conversation, and one for all of them if there are several."""
     unit = choose_unit(totals)
-    rows = [_describe(c.totals, unit, number, c.name) for number, c in enumerate(conversations)]
-    return rows if len(rows) == 1 else [*rows, _describe(totals, unit, None, "All conversations")]
+    rows = [
+        (cell(printable(name), href=f"#c{at}"), *_describe(each, unit, is_one=True))
+        for at, (name, each) in enumerate(conversations, 1)
+    ]
+    foot = ("All conversations", *_describe(totals, unit, is_one=False)) if len(rows) > 1 else ()
+    columns = (
+        Column("Conversation"),
+        Column("Requests", "roomy"),
+        Column("Tokens, everything sent", "wide"),
+        Column("Tokens, chosen settings", "wide"),
+        Column(_name_bill("Bill, everything sent", unit), "roomy"),
+        Column(_name_bill("Bill, sliding window", unit), "wide"),
+        Column(_name_bill("Bill, chosen settings", unit)),
+        Column("Re\N{NON-BREAKING HYPHEN}reads", "wide"),
+        Column("Quotes", "wide"),
+        Column("Worst moment", "wide"),
+        Column("Saved"),
+    )
+    return table(f"All conversations: tokens, and bills in {UNITS[unit]}", columns, rows, foot)
 
 
-def _describe(totals: Totals, unit: CostUnit, number: int | None, name: str) -> ConversationRow:
-    summary = summarize(totals, unit)
-    render = choose_money_format(unit, summary.cost_before)
-    return ConversationRow(
-        number=number,
-        name=name,
-        requests=render_count(summary.requests),
-        tokens_before=render_count(summary.tokens_before),
-        tokens_after=render_count(summary.tokens_after),
-        everything=render(summary.cost_before),
-        sliding=render(summary.cost_sliding),
-        chosen=render(summary.cost_after),
-        saved=describe_saving(summary.cost_before, summary.cost_after, summary.saved_error),
-        rereads=_render_share(summary.rereads, summary.calls),
-        quotes=_render_share(summary.quotes, summary.calls),
-        worst=_describe_worst(totals.worst or AS_MUCH, is_one=number is not None),
+def _describe(totals: Totals, unit: CostUnit, *, is_one: bool) -> tuple[Cell, ...]:
+    summary, render = summarize(totals, unit), _choose_format(unit)
+    return (
+        render_count(summary.requests),
+        render_count(summary.tokens_before),
+        render_count(summary.tokens_after),
+        render(summary.cost_before),
+        render(summary.cost_sliding),
+        render(summary.cost_after),
+        _render_share(summary.rereads, summary.calls),
+        _render_share(summary.quotes, summary.calls),
+        _describe_worst(totals.worst or AS_MUCH, is_one=is_one),
+        _describe_saving(
+            summary.cost_before,
+            summary.cost_after,
+            summary.saved_error,
+            explain_nothing(totals.bill, totals.bound, totals.held),
+        ),
     )
 
 
@@ -187,40 +180,35 @@ def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
     return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}" if is_one else above
 
 
-def describe_saving(before: float, after: float, error: float) -> Amount:
-    """Return what was saved and how far that may be off; `about 0` if it may be nothing."""
-    if not before or before == after:
-        return Amount("0.0%")
-    if is_about_nothing(before - after, error):
-        return Amount("about 0")
-    off = f" ±\N{NO-BREAK SPACE}{render_percent(error / before)}" if error else ""
-    return Amount(render_percent(1 - after / before) + off, after > before)
+def _describe_saving(before: float, after: float, error: float, why: str = "") -> Cell:
+    """Return what was saved; below that why that is nothing."""
+    saved = render_saved_percent(before, before - after, error)
+    return cell(saved, *([why] if why else []), is_loss=saved.startswith("-"))
 
 
 def _render_share(count: int, calls: int) -> str:
     return render_percent(count / calls) if calls else ""
 
 
-class PriceRow(NamedTuple):
-    """The prices of a model's cached and written tokens, and where they come from."""
-
-    model: str
-    read: str
-    write: str
-    source: str
-    requests: int
-
-
-def list_prices(totals: Totals) -> Sequence[PriceRow]:
-    """Return the prices of all requests, the commonest first."""
+def list_prices(totals: Totals) -> Part:
+    """Return the prices of all requests, the commonest first, and where they come from."""
     counts: Counter[tuple[str, float, float, str]] = Counter()
     for price, requests in totals.prices:
         shown = (price.model or "unknown", price.read, price.write, _describe_source(price))
         counts[shown] += requests
-    return [
-        PriceRow(model, f"{read:.3g}", f"{write:.3g}", source, requests)
+    rows = [
+        (printable(model), f"{read:.3g}", f"{write:.3g}", printable(source), f"{requests:,}")
         for (model, read, write, source), requests in counts.most_common()
     ]
+    caption = "Prices of a cached and of a written token, relative to a plain input token"
+    columns = (
+        Column("Model"),
+        Column("Cached"),
+        Column("Written"),
+        Column("From", "text"),
+        Column("Requests"),
+    )
+    return table(caption, columns, rows)
 
 
 def _describe_source(price: BilledPrice) -> str:

@@ -43,33 +43,19 @@ function paint(canvas, across, down, map, columns) {
   down.replaceChildren(...spread(map.length, height).map(label("top", height, map.length)));
 }
 
-function showMap({ map }) {
+function maskingMap({ rows: map, columns, reasons, size, tally }) {
   const rows = map.map(expand);
-  const columns = highest(rows.map((row) => row.length));
-  const title = html("h3", {}, "What became of every tool result");
-  if (!columns) return [title, html("p", {}, "No request has a tool result.")];
-  const found = Object.entries(data.reasons)
-    .filter(([name]) => map.some((row) => row.some(([, reason]) => reason === name)));
-  const count = (name) => rows.at(-1).filter((reason) => reason === name).length;
-  const tally = found.filter(([name]) => count(name))
-    .map(([name, label]) => `${whole(count(name))} ${label.split(":")[0]}`).join(", ");
-  const size = `${plural(rows.length, "request")}, a row each, the first at the top; ` +
-    `${plural(columns, "tool result")}, a column each, the oldest at the left.`;
-  const label = `Masking map: ${size} In the last request: ${tally}.`;
-  const canvas = html("canvas", { role: "img", tabindex: "0", "aria-label": label });
+  const canvas = html("canvas", { role: "img", tabindex: "0", "aria-label": `Masking map: ${size} ${tally}` });
   const [across, down] = ["across", "down"].map((name) => html("div", { class: `axis ${name}` }));
   const output = html("output", {}, size);
   const go = explore(canvas, { columns, rows: rows.length }, (column, row) => {
-    const label = data.reasons[rows[row][column]];
     output.textContent = `Request ${whole(row + 1)}, result ${whole(column + 1)}: ` +
-      (label || "not there yet");
+      (reasons[rows[row][column]] || "not there yet");
   });
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) =>
     go([Math.floor((offsetX / canvas.clientWidth) * columns),
       Math.floor((offsetY / canvas.clientHeight) * rows.length)]));
   drawings.push(() => paint(canvas, across, down, map, columns));
-  return [title,
-    legend(found.map(([name, label]) => [`reason ${name}`, label])),
-    html("figure", {}, output, html("div", { class: "map" }, across, down, canvas),
-      html("figcaption", {}, `In the last request: ${tally}.`))];
+  return html("figure", {}, output, html("div", { class: "map" }, across, down, canvas),
+    html("figcaption", {}, tally));
 }

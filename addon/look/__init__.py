@@ -1,0 +1,1 @@
+"""How pages look: the live one, the history, and the report of a replay."""
