@@ -41,6 +41,7 @@ from addon.records.words import (
     list_rereads,
     render_observed,
     render_resent,
+    render_saved,
     render_uncertain,
     why_lost,
 )
@@ -399,15 +400,12 @@ def _describe(tally: Tally, money: Money | None, currency: Currency) -> tuple[st
     mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
     if money is None:  # in a table of dollars, a row without any
         unpriced = tally.masked_bill.unpriced
-        saved = render_uncertain(unpriced) if unpriced.requests else ""
-        share = f"{unpriced.saved_share or 0:+.0%}{mark}" if saved is None else f"{saved}{mark}"
-        return (*counts, "", "", share)
+        saved = render_uncertain(unpriced) or f"{unpriced.saved_share or 0:.0%}"
+        return (*counts, "", "", f"{saved}{mark}" if unpriced.requests else "")
     amounts = [currency.render_bare(amount) for amount in (money.after, money.before)]
     if is_observed:
         return (*counts, amounts[0], "", "observed")
-    if (saved := render_uncertain(money)) is None:
-        saved = f"{currency.render_bare(money.saved)} {money.saved_share or 0:+.0%}"
-    return (*counts, *amounts, f"{saved}{mark}")
+    return (*counts, *amounts, f"{render_saved(money, currency)}{mark}")
 
 
 def list_mixed(groups: Groups) -> Iterator[str]:

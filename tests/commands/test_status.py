@@ -111,9 +111,9 @@ def test_the_page_tells_what_the_requests_came_to(
         "",
         "",
         "                               input  without",
-        " day         requests  failed   cost  masking       saved  # paid - saved",
-        f" {'=' * 98}",
-        f" Wed 04 Mar         3       1  $3.00    $4.00  $1.00 +25%  {'#' * 30}{'-' * 10}",
+        " day         requests  failed   cost  masking        saved  # paid - saved",
+        f" {'=' * 99}",
+        f" Wed 04 Mar         3       1  $3.00    $4.00  $1.00 (25%)  {'#' * 30}{'-' * 10}",
         " Thu 05 Mar         1       1",
         "",
         "1 request of recordings left out: see --replayed.",
@@ -443,8 +443,8 @@ def test_a_sum_that_is_not_of_all_requests_says_of_which_it_is(
         "of 3 requests cost $9.00, without masking $12.00: saved $3.00 (25%)",
         "of 3 requests worth 9 input tokens (no price is known), without masking 12: saved 3 (25%)",
     ] == describe(lines)["Input"]
-    rows = {line[:11].strip(): re.findall(r"\+\d+%\*?", line) for line in lines}
-    assert [["+25%*"], ["+25%*"], ["+25%"], ["+25%*"]] == [
+    rows = {line[:11].strip(): re.findall(r"\(?25%\)?\*?", line) for line in lines}
+    assert [["(25%)*"], ["(25%)*"], ["(25%)"], ["25%*"]] == [
         rows[name] for name in ("both", "looked at", "plain", "unpriced")
     ]
     assert [
