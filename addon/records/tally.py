@@ -383,6 +383,8 @@ class Tally:
             self.conversations.add(record.conversation_id)
             if record.outgrew:
                 self.outgrown[record.conversation_id] = record
+            elif record.fits_unmasked:  # its agent has made a summary since
+                self.outgrown.pop(record.conversation_id, None)
         if record.conversation is not None and record.first_chunk_seconds is not None:
             waits = self.waits_after_move if record.boundary_moved else self.waits
             waits.seconds.append(record.first_chunk_seconds)

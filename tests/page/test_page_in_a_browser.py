@@ -180,7 +180,7 @@ def test_everybody_can_read_it(
 def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
     page: "Page", server: PageServer
 ) -> None:
-    unfit = {"model_window_tokens": 800, "fits_unmasked": False}
+    unfit = {"model_window_tokens": 800, "fits_unmasked": False, "masked": 1}
     out = {"masking": "observed", "group": "holdout"}
     conversations: Sequence[Mapping[str, object]] = (
         *({}, {"label": "web"}),

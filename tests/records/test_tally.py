@@ -364,6 +364,12 @@ def test_conversations_that_need_masking_are_counted_once_and_so_is_each_summary
     assert (["a"], 1) == ([*counted.outgrown], counted.summaries)
 
 
+def test_a_conversation_that_fits_again_after_a_summary_does_not_need_masking() -> None:
+    unfit = {"conversation_id": "a", "masked": 1, "fits_unmasked": False}
+    assert ["a"] == [*tally(unfit, {"conversation_id": "a"}).outgrown]
+    assert [] == [*tally(unfit, {"conversation_id": "a", "fits_unmasked": True}).outgrown]
+
+
 @pytest.mark.parametrize(
     ("moves", "requests", "expected"),
     [

@@ -35,6 +35,7 @@ def find_table(parts: Parts, caption: str) -> list[list[str]]:
 def find_chart(parts: Parts, title: str) -> Mapping[str, Any]:
     """Return the only chart with this title."""
     charts = [chart for each in walk(parts) for chart in each.get("charts", ())]
+    found: Mapping[str, Any]
     (found,) = [chart for chart in charts if chart["title"] == title]
     return found
 
