@@ -32,6 +32,7 @@ from addon.records.words import (
     render_bill,
     render_dollars,
     render_error,
+    render_headline,
     render_range,
 )
 from addon.replay.logs import FoundLogs
@@ -77,7 +78,7 @@ def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
     )
 
 
-def render_headline(answer: LogAnswer, logs: int) -> str:
+def render_so_far(answer: LogAnswer, logs: int) -> str:
     """Return what is known after some sessions; empty if that is too little.
 
     logs: how many logs there are in all.
@@ -366,16 +367,10 @@ def name_session(session: LoggedSession) -> str:
 
 def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     """Return what a report says of all sessions."""
-    bill, money, currency = answer.bill, answer.bill.shown, find_currency(answer.bill)
-    before, saved, width = money.before, money.saved, money.error
-    part = f"{abs(saved) / before:.0%}" if before else "0%"
-    amount = currency.render(abs(saved))
-    title = f"You would have {'saved' if saved > 0 else 'paid'} {amount}"
-    title += f", {part}" if saved > 0 else " more"
-    if not bill.is_saving_known:
-        title = "What you would have saved isn't known"
-    elif not saved or is_about_nothing(saved, width):
-        title = "You would have saved about nothing"
+    bill = answer.bill
+    title = "What you would have saved isn't known"
+    if bill.is_saving_known:
+        title = render_headline(bill.shown, find_currency(bill), is_observed=True)
     sessions = pluralize(answer.sessions, "session")
     return LogSection(
         title=title,

@@ -34,7 +34,7 @@ from addon.commands.log_answer import (
     describe_section,
     name_session,
     print_answer,
-    render_headline,
+    render_so_far,
 )
 from addon.commands.options import (
     PolicyCommand,
@@ -301,7 +301,7 @@ def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
     Raises OSError and ValueError, with the file's name.
     """
     logs = sum(len(found.logs) for found in work.found.logs)
-    headline = functools.partial(render_headline, result.answer, logs) if logs else None
+    headline = functools.partial(render_so_far, result.answer, logs) if logs else None
     arguments = [(result.settings, wanted)]
     for session in work.run("replay", replay_session, arguments, headline):
         result.add(session, wanted)

@@ -229,10 +229,11 @@ def render_headline(
 
     is_observed: whether it would have been. is_over: whether nothing more is to come of it.
     """
-    if not money.is_certain:
-        return f"{'About nothing' if money.saved else 'Nothing'} saved{'' if is_over else ' yet'}"
-    amount = currency.render(abs(money.saved))
     would = "would be " if is_observed else ""
+    if not money.is_certain:
+        nothing = "About nothing" if money.saved else "Nothing"
+        return f"{nothing} {would}saved{'' if is_over else ' yet'}"
+    amount = currency.render(abs(money.saved))
     verb = "saved" if money.saved > 0 else f"lost{'' if is_over else ' so far'}"
     left = f"; {left} if asked again" if (left := render_left(money)) else ""
     return _capitalize(f"{amount} ({abs(money.saved_share or 0.0):.0%}) {would}{verb}{left}")

@@ -24,6 +24,7 @@ from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.totals import Totals
 from masking.accounting import Bill, Money
 from tests.support.made_logs import MadeSession, write_claude_code
+from tests.support.page_parts import find_table
 from tests.support.places import ROOT
 from tests.support.sessions import CHATS
 from tests.support.terminals import terminal
@@ -224,6 +225,7 @@ def test_both_accounts_are_told_where_that_matters(
         if line["type"] == "assistant":
             line["message"]["content"].insert(0, thought)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "claude-opus-5-5 (binds its reasoning)" in say(capsys)
     accounts = replay(capsys)["logs"]["accounts"]
     assert accounts["new"]["dollars_saved"] == 0 < accounts["old"]["dollars_saved"]
     assert "would have been saved on an Anthropic account made before" in say(capsys)
@@ -279,7 +281,21 @@ def test_a_report_shows_logs(
     keep(home, MadeSession(turns=40, began=NOW - DAY))
     page = tmp_path / "page.html"
     say(capsys, "--report", page)
-    assert "claude-sonnet-4-5-20250929" in page.read_text()
+    written = page.read_text()
+    assert "claude-sonnet-4-5-20250929" in written
+    (data,) = re.findall(r'id="data">(.*?)</script>', written)
+    places, conversations = (json.loads(data)[name] for name in ("places", "conversations"))
+    for caption, name in (
+        ("Sessions by agent and model", "claude-code, claude-sonnet-4-5"),
+        ("Sessions by length", "31 to 100 tool turns"),
+    ):
+        ((first, *_),) = find_table(places["sessions-table"], caption)
+        assert name == first
+    # A session is known by its folder and its time, not by its id.
+    began = (NOW - DAY).astimezone()
+    session = f"claude-code in app, {began:%B} {began.day}, {began:%Y, %H:%M}"
+    ((first, *_),) = find_table(places["conversations-table"], "All conversations")
+    assert session == first == conversations["c1"][0]["text"]
 
 
 def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":

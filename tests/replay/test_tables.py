@@ -68,20 +68,28 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
 @pytest.mark.parametrize(
     ("summary", "expected"),
     [
-        pytest.param(summed(0.817, 0.719), "You save $0.098, 12%", id="saved"),
+        pytest.param(summed(0.817, 0.719), "$0.098 (12%) would be saved", id="saved"),
         pytest.param(
             dataclasses.replace(summed(9.0, 6.0), asked_again=3),
-            "You save $3.00, 33%; 26% if asked again",
+            "$3.00 (33%) would be saved; 26% if asked again",
             id="with calls that asked again",
         ),
-        pytest.param(summed(81.7, 80.9), "You save $0.80, 1.0%", id="a little"),
-        pytest.param(summed(0.5, 0.55), "You pay $0.05 more, 10%", id="lost"),
-        pytest.param(summed(0.5, 0.49, 0.02), "You save about nothing", id="within the error"),
-        pytest.param(summed(0.5, 0.5), "You save about nothing", id="nothing"),
-        pytest.param(summed(0.0, 0.0), "You save about nothing", id="free of charge"),
-        pytest.param(summed(9e3, 6e3, unit="input_tokens"), "You save 33%", id="saved in tokens"),
+        pytest.param(summed(81.7, 80.9), "$0.80 (1%) would be saved", id="a little"),
+        pytest.param(summed(0.5, 0.55), "$0.05 (10%) would be lost", id="lost"),
         pytest.param(
-            summed(6e3, 9e3, unit="input_tokens"), "You pay 50% more", id="lost in tokens"
+            summed(0.5, 0.49, 0.02), "About nothing would be saved", id="within the error"
+        ),
+        pytest.param(summed(0.5, 0.5), "Nothing would be saved", id="nothing"),
+        pytest.param(summed(0.0, 0.0), "Nothing would be saved", id="free of charge"),
+        pytest.param(
+            summed(9e3, 6e3, unit="input_tokens"),
+            "3,000 input tokens (33%) would be saved",
+            id="saved in tokens",
+        ),
+        pytest.param(
+            summed(6e3, 9e3, unit="input_tokens"),
+            "3,000 input tokens (50%) would be lost",
+            id="lost in tokens",
         ),
     ],
 )

@@ -69,11 +69,12 @@ function chart(spec) {
     drawn.setCursor({ left: drawn.valToPos(at + 1, "x"), top: 0 });
     read(at);
   });
-  drawings.push(() => {
-    if (drawn) drawn.destroy();
+  const end = () => drawn?.destroy();
+  const draw = () => {
+    end();
     const printed = "print" in document.documentElement.dataset;
     drawn = plot(node, spec, count, printed ? PRINTED : Math.max(220, node.clientWidth), read);
-  });
-  endings.push(() => drawn && drawn.destroy());
+  };
+  drawings.push({ node, draw, end });
   return html("figure", {}, ...(spec.title ? [html("h4", {}, spec.title)] : []), output, node);
 }

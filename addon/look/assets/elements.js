@@ -11,27 +11,21 @@ const whole = (number) => number.toLocaleString("en-US");
 const clock = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 const chosenKey = () => decodeURIComponent(location.hash.slice(1));
 
-/* What is drawn to the width there is, and anew whenever that, or the colours, change; and what
-   ends it once it is gone from the page. */
+/* What is drawn to the width there is, and anew whenever that, the colours, or what it is shown on
+   change; what is gone from the page is ended. */
 let drawings = [];
-let endings = [];
-const redraw = () => drawings.forEach((each) => each());
-function forget() {
-  endings.forEach((each) => each());
-  [drawings, endings] = [[], []];
+function redraw() {
+  for (const { node, end } of drawings) if (!node.isConnected) end();
+  drawings = drawings.filter(({ node }) => node.isConnected);
+  drawings.forEach(({ draw }) => draw());
 }
-
-/* Draws all anew where the page's width, its colours, or what it is shown on has changed. */
-function watch(again) {
-  const root = document.documentElement;
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  addEventListener("beforeprint", () => { root.dataset.print = ""; again(); });
-  addEventListener("afterprint", () => { delete root.dataset.print; again(); });
-  let width = document.body.clientWidth;
-  new ResizeObserver(() => {
-    if (width !== (width = document.body.clientWidth)) requestAnimationFrame(again);
-  }).observe(document.body);
-}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+addEventListener("beforeprint", () => { document.documentElement.dataset.print = ""; redraw(); });
+addEventListener("afterprint", () => { delete document.documentElement.dataset.print; redraw(); });
+let width = document.body.clientWidth;
+new ResizeObserver(() => {
+  if (width !== (width = document.body.clientWidth)) requestAnimationFrame(redraw);
+}).observe(document.body);
 
 function html(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -59,7 +53,6 @@ function showOne(parts, isSame = false) {
   const focusable = "[tabindex], summary, a";
   const at = [...place("one").querySelectorAll(focusable)].indexOf(document.activeElement);
   const open = [...place("one").querySelectorAll("details")].map((each) => each.open);
-  forget();
   place("chosen").hidden = false;
   place("one").replaceChildren(...draw(parts));
   redraw();
@@ -148,9 +141,8 @@ function tableOfCharts(caption, found) {
 function disclose(summary, fillIn) {
   const node = html("details", {}, html("summary", {}, summary));
   node.addEventListener("toggle", () => {
-    const before = drawings.length;
     node.append(...fillIn());
-    drawings.slice(before).forEach((each) => each());
+    redraw();
   }, { once: true });
   return node;
 }

@@ -68,19 +68,10 @@ function list(again = false) {
   if (focused) place("rows").querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 
-/* The drawings of the days are kept apart from those of the session below, which are forgotten with
-   it. */
-let dayDrawings = [];
-let dayEndings = [];
-
 function showDays(parts) {
-  dayEndings.forEach((each) => each());
   place("days").hidden = !parts.length;
-  const [drawn, ended] = [drawings.length, endings.length];
   place("by-day").replaceChildren(...draw(parts));
-  dayDrawings = drawings.splice(drawn);
-  dayEndings = endings.splice(ended);
-  dayDrawings.forEach((each) => each());
+  redraw();
 }
 
 /* Shows the session that the address names, whether the filters leave it or not; `again` where its
@@ -173,6 +164,5 @@ place("list").addEventListener("scroll", ({ target }) => {
   if (target.scrollTop + target.clientHeight > target.scrollHeight - 400) renderUntil(rendered + PAGE);
 });
 addEventListener("hashchange", () => choose());
-watch(() => { dayDrawings.forEach((each) => each()); redraw(); });
 read();
 setInterval(() => { if (!document.hidden) read(); }, SECONDS_BETWEEN_READINGS * 1000);

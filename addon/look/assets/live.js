@@ -90,5 +90,4 @@ function listen() {
 }
 
 addEventListener("hashchange", follow);
-watch(redraw);
 listen();

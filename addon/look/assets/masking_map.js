@@ -55,7 +55,7 @@ function maskingMap({ rows: map, columns, reasons, size, tally }) {
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) =>
     go([Math.floor((offsetX / canvas.clientWidth) * columns),
       Math.floor((offsetY / canvas.clientHeight) * rows.length)]));
-  drawings.push(() => paint(canvas, across, down, map, columns));
+  drawings.push({ node: canvas, draw: () => paint(canvas, across, down, map, columns), end: () => {} });
   return html("figure", {}, output, html("div", { class: "map" }, across, down, canvas),
     html("figcaption", {}, tally));
 }

@@ -16,4 +16,3 @@ function choose(key) {
 for (const [name, parts] of Object.entries(data.places)) place(name).replaceChildren(...draw(parts));
 if (!choose(chosenKey())) choose(data.first);
 addEventListener("hashchange", () => { if (choose(chosenKey())) goToOne(); });
-watch(redraw);

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from addon.counts import pluralize
 from addon.look.parts import Cell, Column, Part, cell, table
-from addon.records.words import Currency, render_left, render_range, render_saved_percent
+from addon.records.words import Currency, render_headline, render_range, render_saved_percent
 from addon.replay.numbers import describe_arrival, explain_nothing, render_count, render_percent
 from addon.replay.totals import (
     AS_MUCH,
@@ -21,7 +21,6 @@ from addon.replay.totals import (
     choose_unit,
     summarize,
 )
-from masking.accounting import is_about_nothing
 from masking.errors import printable
 
 PolicyKey = Literal["everything", "sliding", "chosen"]
@@ -52,7 +51,8 @@ class Headline(NamedTuple):
 def describe_headline(summary: Summary, conversations: int) -> Headline:
     """Return what the chosen settings save, as an amount and as a part of the bill."""
     before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
-    render, saved = Currency(is_dollars=unit == "usd").render_bare, before - after
+    currency = Currency(is_dollars=unit == "usd")
+    render = currency.render_bare
     prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
     bill, counted = ("the bill is", "") if unit == "usd" else ("the bill is worth", " input tokens")
@@ -60,21 +60,13 @@ def describe_headline(summary: Summary, conversations: int) -> Headline:
         f"For {prompts} {bill} {render(after)}{counted} with the chosen settings, and "
         f"{render(before)} with everything sent."
     )
-    if saved:
+    if before != after:
         sentence += f" What is saved may be off by {render(summary.saved_error)} either way."
     if in_words := render_range(summary.money).removeprefix("; "):
         sentence += f" It is {in_words}."
     if unit == "input_tokens":
         sentence += " Not all prices are known, so nothing is in dollars here."
-    part = abs(saved) / before if before else 0.0
-    percent = render_percent(part, 0 if part >= 0.1 or not part else 1)
-    if not saved or is_about_nothing(saved, summary.saved_error):
-        return Headline("You save about nothing", sentence)
-    verb, more = ("save", "") if saved > 0 else ("pay", " more")
-    left = f"; {short} if asked again" if (short := render_left(summary.money)) else ""
-    if unit == "input_tokens":
-        return Headline(f"You {verb} {percent}{more}{left}", sentence)
-    return Headline(f"You {verb} {render(abs(saved))}{more}, {percent}{left}", sentence)
+    return Headline(render_headline(summary.money, currency, is_observed=True), sentence)
 
 
 def list_policies(totals: Totals) -> Part:
