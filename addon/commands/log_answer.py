@@ -192,7 +192,7 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
 def _render_groups(answer: LogAnswer) -> Table:
     """Return a row for each agent and model, then one for each length of session."""
     shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    first, *columns = _COLUMNS
+    first, *columns = COLUMNS
     shown.add_column(first.title, overflow="fold")
     for name, _ in columns:
         shown.add_column(name, justify="right", no_wrap=True)
@@ -204,7 +204,7 @@ def _render_groups(answer: LogAnswer) -> Table:
     return shown
 
 
-_COLUMNS = (
+COLUMNS = (
     Column("agent and model"),
     Column("sessions", "roomy"),
     Column("requests", "roomy"),
@@ -376,7 +376,7 @@ def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
         title=title,
         sentence=f"{sessions}, {pluralize(bill.tokens.requests, 'request')}: {_describe(answer)}",
         tables=[
-            table(f"Sessions by {name}", [Column(name), *_COLUMNS[1:]], rows)
+            table(f"Sessions by {name}", [Column(name), *COLUMNS[1:]], rows)
             for name, rows in zip(("agent and model", "length"), _list_rows(answer), strict=True)
         ],
         notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],

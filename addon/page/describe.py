@@ -36,7 +36,7 @@ _SPARK = 60
 
 _UNFIT = "without masking it would no longer fit its model, which takes {:,} tokens"
 
-_COLUMNS = (
+COLUMNS = (
     Column("Conversation"),
     Column("Requests", "roomy"),
     Column("Smaller by", "wide"),
@@ -54,7 +54,7 @@ def describe_view(view: View, run: Described) -> Described:
         "version": view.version,
         "is_whole": view.is_whole,
         "texts": {**_describe_run(run), **(_describe_total(view) if view.total.count else {})},
-        "columns": [list(each) for each in _COLUMNS],
+        "columns": [list(each) for each in COLUMNS],
         "harm": [*_describe_harm(view.holdout)],
         "conversations": [describe_row(each) for each in view.conversations],
     }

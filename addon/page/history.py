@@ -144,7 +144,7 @@ class History:
         shown = wanted.choose(sessions)
         return {
             "version": version,
-            "columns": [list(each) for each in _COLUMNS],
+            "columns": [list(each) for each in COLUMNS],
             "sessions": [*_list_rows(shown, {each.writer: each for each in running}, wanted)],
             "all": len(sessions),
             "agents": sorted({each.agent for each in sessions if each.agent}),
@@ -191,7 +191,7 @@ def _list_names(session: Session) -> str:
 
 # A row
 
-_COLUMNS = (
+COLUMNS = (
     Column("Session"),
     Column("Folder", "wide text"),
     Column("Requests", "roomy"),
