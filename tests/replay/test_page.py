@@ -27,6 +27,7 @@ from addon.replay.report.page import (
     render_chart,
     render_report,
 )
+from addon.replay.report.tables import POLICIES
 from addon.replay.totals import Comparison
 from masking.accounting import PARTS
 from masking.accounting.cost import PromptCost, price_move
@@ -293,7 +294,7 @@ def test_the_series_are_those_of_the_requests(model: str | None, unit: str, valu
             )
             currency = Currency(is_dollars=value is in_dollars)
             assert [currency.render_bare(each) for each in expected] == series["texts"]
-    for name, key in (("Everything sent", "everything"), ("Chosen settings", "chosen")):
+    for key, name, _ in POLICIES:
         prompt, cached = find_chart(parts, name)["series"]
         assert [bill.prompt for bill in bills[key]] == prompt["values"]
         assert [f"{bill.cached:,.0f}" for bill in bills[key]] == cached["texts"]
