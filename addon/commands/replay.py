@@ -365,7 +365,6 @@ class _Facts:
         self._models: dict[str | None, ConversationSums] = {}
         self._began: datetime | None = None
         self._turns = 0
-        self._is_bound = self._is_unnamed = False
 
     def add(self, compared: ComparedRequest) -> None:
         chosen = compared.chosen
@@ -374,9 +373,6 @@ class _Facts:
         self._models[chosen.model].add(compared)
         self._began = self._began or chosen.when
         self._turns = max(self._turns, chosen.sizes.tool_turns)
-        is_bound = "bound" in chosen.reasons
-        self._is_bound |= is_bound
-        self._is_unnamed |= is_bound and is_binding_assumed(chosen.model)
 
     def add_up(self) -> Totals:
         return sum((each.totals for each in self._models.values()), start=Totals())
@@ -385,7 +381,9 @@ class _Facts:
         self, name: str, log: LogSession | None, accounts: Mapping[Account, Totals]
     ) -> LoggedSession:
         about = None if log is None else log.conversation
-        unnamed: CostOnly | None = "unnamed" if self._is_unnamed else None
+        models = {model: each.totals for model, each in self._models.items()}
+        is_unnamed = any(each.bound and is_binding_assumed(model) for model, each in models.items())
+        unnamed: CostOnly | None = "unnamed" if is_unnamed else None
         return LoggedSession(
             agent=RECORDING if about is None else about.agent,
             name=name,
@@ -393,10 +391,9 @@ class _Facts:
             began=self._began or datetime.now(UTC),
             turns=self._turns,
             is_side=about is not None and about.is_side,
-            models={model: each.totals for model, each in self._models.items()},
+            models=models,
             cost_only=None if log is None else log.cost_only or unnamed,
             is_counted=log is None or log.difference is not None,
-            is_bound=self._is_bound,
             difference=None if log is None else log.difference,
             accounts=accounts,
             unread=frozenset() if about is None else about.unread,

@@ -24,7 +24,6 @@ class LoggedSession(NamedTuple):
     cost_only: why nothing is said of the saving; the totals then have it all the same.
     difference: by how much what was rebuilt differs from what was reported, as a part of that.
     is_counted: whether a provider counted any of its requests; else all amounts are estimates.
-    is_bound: whether a result stayed because reasoning is bound to it.
     accounts: the totals under each kind of account, where what may be masked depends on that.
     unread: kinds of entries that were not understood.
     """
@@ -39,7 +38,6 @@ class LoggedSession(NamedTuple):
     cost_only: CostOnly | None = None
     difference: float | None = None
     is_counted: bool = True
-    is_bound: bool = False
     accounts: Mapping[Account, Totals] = {}
     unread: frozenset[str] = frozenset()
 
@@ -124,7 +122,7 @@ class LogAnswer:
             return
         self.sessions += 1
         self.uncounted += not session.is_counted
-        self.bound += session.is_bound
+        self.bound += any(totals.bound for totals in session.models.values())
         self.bill += whole
         length = sum(session.turns > each for each in LENGTHS)
         self.by_length.setdefault(length, Group()).add(whole)
