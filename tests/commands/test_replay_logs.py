@@ -278,7 +278,8 @@ def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[
 def test_a_report_shows_logs(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep(home, MadeSession(turns=40, began=NOW - DAY))
+    began = (NOW - DAY).replace(second=0)  # its first answer comes within the minute
+    keep(home, MadeSession(turns=40, began=began))
     page = tmp_path / "page.html"
     say(capsys, "--report", page)
     written = page.read_text()
@@ -292,7 +293,7 @@ def test_a_report_shows_logs(
         ((first, *_),) = find_table(places["sessions-table"], caption)
         assert name == first
     # A session is known by its folder and its time, not by its id.
-    began = (NOW - DAY).astimezone()
+    began = began.astimezone()
     session = f"claude-code in app, {began:%B} {began.day}, {began:%Y, %H:%M}"
     ((first, *_),) = find_table(places["conversations-table"], "All conversations")
     assert session == first == conversations["c1"][0]["text"]
