@@ -26,7 +26,7 @@ from tests.support.builders import OLD, turn
 from tests.support.given_sessions import work_on
 from tests.support.long_results import ARRIVAL, line_of, run, run_tests
 from tests.support.places import RECORDINGS
-from tests.support.sessions import Talk, grow, work
+from tests.support.talks import Talk, grow, work
 
 SETTINGS = ReplaySettings(
     strategies=Strategies(schema1=MaskPolicy(True, 8)),
@@ -231,14 +231,14 @@ def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_takes_the_tasks(console: Console) -> None:
     distributed = pytest.importorskip("distributed")
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with (
         distributed.LocalCluster(**options) as cluster,
         open_workers(cluster.scheduler_address) as workers,
     ):
         assert 2 == workers.width
-        tune(SESSIONS, workers, console)
-    assert "settings on 39 requests" in console.export_text()
+        tune(SESSIONS, workers, console, SETTINGS, {"schema1.window_turns": 5})
+    assert "on 39 requests" in console.export_text()
 
 
 def test_settings_that_the_command_was_given_are_in_what_it_advises(

@@ -13,8 +13,8 @@ from addon.commands.work import WorkProgress, run_tasks
 from addon.commands.workers import count_reached, open_processes, open_workers, tell_reached
 from addon.replay.replay import Session
 from tests.support.given_sessions import work_on
-from tests.support.sessions import grow
-from tests.support.sessions import work as made_up_work
+from tests.support.talks import grow
+from tests.support.talks import work as made_up_work
 
 
 @pytest.fixture

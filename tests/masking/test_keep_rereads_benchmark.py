@@ -2,7 +2,7 @@
 
 from masking.prices import Pricing
 from tests.support.builders import OLD, turn
-from tests.support.sessions import Talk, write_body
+from tests.support.talks import Talk, write_body
 from tests.tools.benchmarks.assumed import TRUE_PRICES
 from tests.tools.benchmarks.keep_rereads import Paid, measure, render
 

@@ -6,7 +6,7 @@ from addon.replay.reread import Rereads
 from masking.rewrite import read_request
 from masking.tokens import TokenCounter
 from tests.support.builders import parts, result
-from tests.support.sessions import grow, work, write_body
+from tests.support.talks import grow, work, write_body
 from tests.tools.benchmarks.assumed import TRUE_PRICES
 from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests
 from tests.tools.benchmarks.peers_rule import (

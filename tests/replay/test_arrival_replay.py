@@ -20,7 +20,7 @@ from masking.window import MaskPolicy
 from masking.wire import MESSAGES
 from tests.support.long_results import ARRIVAL, LINES, line_of, run, run_tests
 from tests.support.marks import thorough
-from tests.support.sessions import Talk, grow
+from tests.support.talks import Talk, grow
 
 COUNTER = TokenCounter()
 WINDOW = MaskPolicy(True, 8, skip_if_not_shorter=True)

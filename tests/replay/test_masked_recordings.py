@@ -18,7 +18,7 @@ from masking.window import price_boundary
 from masking.wire import Usage
 from tests.support.builders import policy
 from tests.support.priced import rewrite_request
-from tests.support.sessions import grow, work
+from tests.support.talks import grow, work
 
 COUNTER = TokenCounter()
 WINDOW = 4

@@ -13,7 +13,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.marks import as_one_test
-from tests.support.sessions import WHEN, Talk, grow, work, write_body
+from tests.support.talks import WHEN, Talk, grow, work, write_body
 
 SETTINGS = ReplaySettings(strategies=Strategies(schema1=MaskPolicy(True, 8)))
 LONG = work(12)

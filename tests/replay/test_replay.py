@@ -35,7 +35,7 @@ from tests.support.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.support.marking import MarkedSession, mark_as_pi
 from tests.support.places import RECORDINGS
 from tests.support.priced import at_prices, rewrite_request
-from tests.support.sessions import grow, work
+from tests.support.talks import grow, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 COUNTER = TokenCounter()

@@ -29,8 +29,8 @@ from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
 from tests.support.replays import Talk, add_up, priced_anew, replayed
-from tests.support.sessions import Talk as SentTalk
-from tests.support.sessions import grow, work, write_body
+from tests.support.talks import Talk as SentTalk
+from tests.support.talks import grow, work, write_body
 
 # Sums
 

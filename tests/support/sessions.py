@@ -1,10 +1,8 @@
-"""Sessions for the tests: the shipped recordings of conversations, and made-up ones."""
+"""Sessions for the tests: the shipped recordings of conversations."""
 
 import functools
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from addon.places import recordings
 from addon.recordings.flows import FlowSession, name_of, read_flows
 from addon.replay.replay import RecordedRequest
-from masking.model import ChatMessage
 
 TALKS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model, in whatever format."""
@@ -60,44 +57,3 @@ def read_chat(recording: Path) -> ReadSession:
     """Return one of the recordings; it is decompressed and decoded once for all tests."""
     session = FlowSession(path=recording)
     return ReadSession(session.name, tuple(session.requests()))
-
-
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """A session of these bodies, in order, at these `seconds`; all at once without them."""
-
-    bodies: tuple[bytes, ...]
-    seconds: tuple[float, ...] = ()
-    name: str = "talk"
-
-    def requests(self) -> Iterator[RecordedRequest]:
-        seconds = self.seconds or [0.0] * len(self.bodies)
-        for body, second in zip(self.bodies, seconds, strict=True):
-            yield RecordedRequest(body=body, when=WHEN + timedelta(seconds=second))
-
-
-def write_body(messages: Sequence[object], **others: object) -> bytes:
-    return json.dumps({"model": "deepseek-chat", "messages": messages, **others}).encode()
-
-
-def grow(messages: Sequence[ChatMessage], **others: object) -> Talk:
-    """Return a session with a request before each message of the assistant, and a last one."""
-    cuts = [at for at, message in enumerate(messages) if at and message["role"] == "assistant"]
-    return Talk(tuple(write_body(messages[:at], **others) for at in (*cuts, len(messages))))
-
-
-def work(turns: int, chars: int = 4_000) -> list[ChatMessage]:
-    """Return a conversation with this many tool turns, and results of about so many characters."""
-    messages: list[ChatMessage] = [{"role": "system", "content": "Be brief. " * 300}]
-    for turn in range(turns):
-        function = {"name": "read", "arguments": json.dumps({"path": f"src/module_{turn}.py"})}
-        call = {"id": f"call_{turn}", "type": "function", "function": function}
-        text = f"line {turn} of what was read\n" * (chars // 25)
-        messages += [
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": f"call_{turn}", "content": text},
-        ]
-    return messages

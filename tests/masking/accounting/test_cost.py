@@ -38,7 +38,8 @@ from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, rewrite_request
-from tests.support.sessions import CHATS, each_of, grow, read_chat, work
+from tests.support.sessions import CHATS, each_of, read_chat
+from tests.support.talks import grow, work
 from tests.tools.provider.completions import PromptCache
 from tests.tools.provider.script import Received, Reply
 

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.sessions import work
+from tests.support.talks import work
 
 SEED = 15
 PER_FILE = 20
