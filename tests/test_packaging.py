@@ -77,9 +77,9 @@ def files(folder: Path) -> set[str]:
     }
 
 
-def run(wheel: Path, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """Run this Python with the wheel's modules before all others."""
-    environment = {**os.environ, "PYTHONPATH": str(wheel), "HOME": str(cwd)}
+def run(modules: Path, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run this Python with the modules of a folder before all others."""
+    environment = {**os.environ, "PYTHONPATH": str(modules), "HOME": str(cwd)}
     return subprocess.run(
         [sys.executable, "-P", *arguments],
         cwd=cwd,
@@ -151,11 +151,11 @@ def test_the_demo_plays_from_a_wheel(
     assert next_step.format(wheel) in done.stdout
 
 
-def test_what_is_missing_behind_envoy_is_named(wheel: Path, tmp_path: Path) -> None:
+def test_what_is_missing_behind_envoy_is_named(tmp_path: Path) -> None:
     """An `envoy` is there all the same, as the package with an Envoy brings one."""
     start = "import sys; sys.modules['xds'] = None; from addon.commands.main import main; "
     done = run(
-        wheel, "-c", f"{start}print(main(['ext-proc']), main(['demo', 'envoy']))", cwd=tmp_path
+        ROOT, "-c", f"{start}print(main(['ext-proc']), main(['demo', 'envoy']))", cwd=tmp_path
     )
     assert "1 1\n" == done.stdout
     assert (

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 import pytest
 
 from addon.accounts import Accounts
-from addon.commands.demo import RECORDING
 from addon.commands.doctor.configuration import check_configuration, read_configuration
 from addon.commands.doctor.records import check_passed, check_prices, check_uncached
 from addon.commands.doctor.report import Finding
@@ -28,7 +27,7 @@ from addon.config_commands import Advice
 from addon.mask import render_recording
 from addon.network import Address
 from addon.passed import HELD, Held
-from addon.places import shipped, state_folder
+from addon.places import state_folder
 from addon.proxy.health import Health
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
@@ -39,6 +38,7 @@ from tests.support.findings import record
 from tests.support.made_up_records import tally
 from tests.support.pages import find_pages
 from tests.support.places import ROOT
+from tests.support.talks import work, write_body
 
 Screen = pytest.CaptureFixture[str]
 Printed = Callable[[Screen], str]
@@ -60,6 +60,14 @@ def _undo(capsys: Screen) -> str:
     capsys.readouterr()
     assert main(["config", "set", "schema1.window_turns=4"]) == 0
     return capsys.readouterr().out.partition("To undo: ")[2]
+
+
+def _tune(capsys: Screen) -> str:
+    file = user_config().with_name("talk.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(write_body(work(18, chars=1_500)))
+    assert main(["tune", "--processes", "1", str(file)]) == 0
+    return capsys.readouterr().out
 
 
 def _fix(find: Callable[[], Iterator[Finding]]) -> Printed:
@@ -161,9 +169,7 @@ PRINTED: dict[str, list[Printed]] = {
         _run("prices", "llm.example.com"),
     ],
     "addon.commands.config._print_way_back": [_undo],
-    "addon.commands.tune.run_tune": [
-        _run("tune", "--processes", "1", str(shipped("recordings") / RECORDING))
-    ],
+    "addon.commands.tune.run_tune": [_tune],
     "addon.commands.doctor.records.check_passed": [
         _fix(lambda: check_passed([record(passed_through=HELD["pass"])], ADVICE)),
         lambda _: "".join(

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from addon.replay.reread import NEVER
 from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
+from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
 from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, find_boundaries
@@ -124,7 +125,7 @@ def choose_policy(random: Random, *, slides: bool) -> PricedPolicy:
 
 
 @pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
-@settings(max_examples=300)
+@examples(10)
 @given(seed=st.integers(0, 2**32))
 def test_the_boundary_says_from_which_request_on_each_result_is_masked(
     seed: int, slides: bool
