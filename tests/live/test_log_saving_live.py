@@ -2,30 +2,20 @@
 
 Each agent works behind a proxy that observes and records, before a provider that counts whole
 prompts, with a tokenizer of its own, and caches them as its vendor does. `obsmask replay` then
-reads the recording, and the log that the agent left. The agents are those that the studio has
-installed; `python -m tests.tools.studio NAME OUT` installs one.
+reads the recording, and the log that the agent left.
 """
 
 import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from addon.proxy.authorities import write_bundle
-from addon.proxy.server import running_proxy
 from tests.live.harness import SECONDS, environment
-from tests.live.real_sessions import Tokenizer, read_project
-from tests.tools.provider.provider import HOST, Provider
-from tests.tools.studio.clients import CLIENTS
-from tests.tools.studio.installation import find_installed
-from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
-from tests.tools.studio.scenario import write_project
-from tests.tools.studio.scripted_client import script_replies
+from tests.live.real_sessions import played_session
 
 pytestmark = pytest.mark.thorough
 
@@ -51,7 +41,7 @@ SETTINGS: dict[str, Sequence[str]] = {
 boundary moves, and the more is saved."""
 
 
-class Played(NamedTuple):
+class Session(NamedTuple):
     """What a session left: the recording, the folder of the agent's log, and a home to read in."""
 
     recording: Path
@@ -60,35 +50,13 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=LOGS)
-def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    name, folder = str(request.param), tmp_path_factory.mktemp("session")
-    client = replace(CLIENTS[name], scenario=read_project())
-    package, workspace = find_installed(client), Workspace(folder)
-    if package is None:
-        pytest.skip(f"{name} is not installed")
-    write_project(client.scenario.project, workspace.work)
-    for each in (last := folder / "last", first := folder / "first"):
-        each.mkdir()
-    replies = script_replies(client, workspace.work)
-    provider = Provider(replies, tls_folder=folder / "tls", spell=Tokenizer(1.2), websockets=False)
-    with provider:
-        to_provider = (
-            *("--set", "connection_strategy=lazy"),
-            *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
-            *("--set", f"provider={HOST}:{provider.port}"),
-        )
-        with running_proxy(last, *to_provider, script=REDIRECT) as outer:
-            observing = (
-                *("--mode", f"upstream:{outer.url}", "-w", str(workspace.raw)),
-                *("--set", 'mask_set=mode="observe"'),
-                *("--set", f"ssl_verify_upstream_trusted_ca={outer.ca}"),
-            )
-            with running_proxy(first, *observing, env=environment(first)) as proxy:
-                write_bundle(workspace.bundle, [proxy.ca])
-                said = run_client(client, package, workspace, proxy.url, SECONDS)
-    heard = max(replies.place(each.said) for each in provider.requests)
-    assert len(replies.replies) - 1 == heard >= LEAST_TURNS, said
-    return Played(workspace.raw, workspace.home / LOGS[name], first)
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    agent, folder = str(request.param), tmp_path_factory.mktemp("session")
+    with played_session(agent, folder, 1.2, "--set", 'mask_set=mode="observe"') as played:
+        replies, requests = played.replies, played.provider.requests
+    heard = max(replies.place(each.said) for each in requests)
+    assert len(replies.replies) - 1 == heard >= LEAST_TURNS, played.said
+    return Session(played.workspace.raw, played.workspace.home / LOGS[agent], played.home)
 
 
 class Found(NamedTuple):
@@ -123,10 +91,10 @@ def replay(path: Path, options: Sequence[str], home: Path) -> Found:
 
 @pytest.mark.parametrize("options", SETTINGS.values(), ids=SETTINGS)
 def test_a_log_gives_the_cost_and_the_saving_of_the_recorded_bodies(
-    played: Played, options: Sequence[str]
+    session: Session, options: Sequence[str]
 ) -> None:
-    recorded = replay(played.recording, options, played.home)
-    logged = replay(played.logs, options, played.home)
+    recorded = replay(session.recording, options, session.home)
+    logged = replay(session.logs, options, session.home)
     told = f"recorded {recorded}, {recorded.percent:.2f}%; logged {logged}, {logged.percent:.2f}%"
     assert recorded.requests == logged.requests
     assert abs(recorded.cost - logged.cost) <= MOST_COST_DIFFERENCE * recorded.cost, told

@@ -1,8 +1,7 @@
 """The bill of one session, read in every place that tells it.
 
 A real agent works behind a proxy that masks and records, before a provider that counts more or
-fewer tokens than we estimate. What was paid must be the same dollars everywhere. The agents are
-those that the studio has installed; `python -m tests.tools.studio NAME OUT` installs one.
+fewer tokens than we estimate. What was paid must be the same dollars everywhere.
 """
 
 import json
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,17 +18,9 @@ import pytest
 from addon.commands.page import find_page
 from addon.network import Address
 from addon.page.history import History
-from addon.proxy.authorities import write_bundle
-from addon.proxy.server import running_proxy
 from addon.records.words import render_dollars
 from tests.live.harness import SECONDS, environment, eventually, read_records
-from tests.live.real_sessions import Tokenizer, read_project
-from tests.tools.provider.provider import HOST, Provider
-from tests.tools.studio.clients import CLIENTS
-from tests.tools.studio.installation import find_installed
-from tests.tools.studio.recorder import REDIRECT, Workspace, run_client
-from tests.tools.studio.scenario import write_project
-from tests.tools.studio.scripted_client import script_replies
+from tests.live.real_sessions import played_session
 
 AGENTS: Mapping[str, str | None] = {
     "claude-code": ".claude/projects",
@@ -52,60 +42,40 @@ class Session(NamedTuple):
     recording: Path
     logs: Path | None
     home: Path
+    config: Path
     metrics: str
 
 
 @pytest.fixture(
     scope="module",
-    params=[(agent, scale) for agent in AGENTS for scale in SCALES],
+    params=[
+        pytest.param((agent, scale), marks=[pytest.mark.thorough] if scale > 1 else [])
+        for agent in AGENTS
+        for scale in SCALES
+    ],
     ids=lambda param: f"{param[0]}, {param[1]:g}",
 )
 def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
-    name, scale = request.param
+    agent, scale = request.param
     folder = tmp_path_factory.mktemp("session")
-    client = replace(CLIENTS[name], scenario=read_project())
-    package = Path(sys.prefix) if name == "openai" else find_installed(client)
-    if package is None:
-        pytest.skip(f"{name} is not installed")
-    workspace = Workspace(folder)
-    write_project(client.scenario.project, workspace.work)
-    for each in (last := folder / "last", first := folder / "first"):
-        each.mkdir()
-    config = first / "config.toml"
+    config = folder / "config.toml"
     config.write_text("[observation_masking.schema1]\ncache_pricing = [0.5, 1.0]\n")
-    replies = script_replies(client, workspace.work)
-    provider = Provider(
-        replies, tls_folder=folder / "tls", spell=Tokenizer(scale), websockets=False
-    )
-    with provider:
-        to_provider = (
-            *("--set", "connection_strategy=lazy"),
-            *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),
-            *("--set", f"provider={HOST}:{provider.port}"),
-        )
-        with running_proxy(last, *to_provider, script=REDIRECT) as outer:
-            masking = (
-                *("--mode", f"upstream:{outer.url}", "-w", str(workspace.raw)),
-                *("--set", f"mask_config={config}"),
-                *("--set", f"ssl_verify_upstream_trusted_ca={outer.ca}"),
-            )
-            with running_proxy(first, *masking, env=environment(first)) as proxy:
-                write_bundle(workspace.bundle, [proxy.ca])
-                said = run_client(client, package, workspace, proxy.url, SECONDS)
-                count = len(provider.requests)
-                eventually(lambda: len(read_records(first)) >= count or None)
-                page = find_page(Address("127.0.0.1", proxy.port))
-                with urllib.request.urlopen(f"{page}metrics") as answer:
-                    metrics = answer.read().decode()
-    assert max(each["masked"] or 0 for each in read_records(first)) > 0, said
-    logs = AGENTS[name]
-    return Session(workspace.raw, None if logs is None else workspace.home / logs, first, metrics)
+    with played_session(agent, folder, scale, "--set", f"mask_config={config}") as played:
+        count = len(played.provider.requests)
+        eventually(lambda: len(read_records(played.home)) >= count or None)
+        page = find_page(Address("127.0.0.1", played.proxy.port))
+        with urllib.request.urlopen(f"{page}metrics") as answer:
+            metrics = answer.read().decode()
+    assert max(each["masked"] or 0 for each in read_records(played.home)) > 0, played.said
+    logs, workspace = AGENTS[agent], played.workspace
+    kept = None if logs is None else workspace.home / logs
+    return Session(workspace.raw, kept, played.home, config, metrics)
 
 
 def run(session: Session, *arguments: str) -> str:
     """Return what a command prints, under the session's configuration."""
-    config = str(session.home / "config.toml")
-    command = (sys.executable, "-m", "addon.commands.main", *arguments, "--config", config)
+    options = ("--config", str(session.config))
+    command = (sys.executable, "-m", "addon.commands.main", *arguments, *options)
     done = subprocess.run(
         command, env=environment(session.home), capture_output=True, timeout=SECONDS, text=True
     )
