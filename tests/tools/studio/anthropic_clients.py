@@ -7,10 +7,14 @@ from tests.tools.studio.client import (
     COMMAND,
     FAKE_KEY,
     LONG,
+    OPENCODE_EDIT,
+    REMINDER,
     ROOT,
     TOUR,
     Client,
     Tool,
+    opencode,
+    pi,
 )
 
 _CLAUDE = "claude-sonnet-4-5"
@@ -19,8 +23,6 @@ _BINDS = "claude-opus-5-5"
 """A model that binds what it thinks to all that stands before it."""
 
 _ANTHROPIC_KEY = {"ANTHROPIC_API_KEY": FAKE_KEY}
-
-_REMINDER = r"(?s)<system-reminder>(.*?)</system-reminder>"
 
 _MESSAGES_SDK = Client(
     registry="pypi",
@@ -54,7 +56,7 @@ _CLAUDE_CODE = Client(
     shell=Tool("Bash", {"command": "{what}", "description": "Runs a command"}),
     read=Tool("Read", {"file_path": "{work}/{what}"}),
     edit=Tool("Edit", {"file_path": "{work}/{what}", "old_string": "{old}", "new_string": "{new}"}),
-    foreign=(_REMINDER, r"has been updated successfully\. \((.*?)\)"),
+    foreign=(REMINDER, r"has been updated successfully\. \((.*?)\)"),
     scenario=LONG,
 )
 
@@ -76,35 +78,12 @@ MESSAGES_CLIENTS: dict[str, Client] = {
         command=(*_CLAUDE_CODE.command[:3], _BINDS, *_CLAUDE_CODE.command[4:]),
         scenario=TOUR,
     ),
-    "opencode-anthropic": Client(
-        registry="npm",
-        packages=("opencode-ai@1.18.33",),
-        command=(
-            "{package}/node_modules/.bin/opencode",
-            *("run", "-m", f"anthropic/{_CLAUDE}", "{task}"),
-        ),
-        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", **_ANTHROPIC_KEY},
-        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
-        read=Tool("read", {"filePath": "{work}/{what}"}),
-        edit=Tool(
-            "edit", {"filePath": "{work}/{what}", "oldString": "{old}", "newString": "{new}"}
-        ),
-        foreign=(_REMINDER,),
+    "opencode-anthropic": replace(
+        opencode(f"anthropic/{_CLAUDE}", _ANTHROPIC_KEY),
+        edit=OPENCODE_EDIT,
+        foreign=(REMINDER,),
         scenario=LONG,
     ),
-    "pi-anthropic": Client(
-        registry="npm",
-        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
-        command=(
-            "{package}/node_modules/.bin/node",
-            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
-            *("--provider", "anthropic", "--model", _CLAUDE, "-p", "{task}"),
-        ),
-        environment=_ANTHROPIC_KEY,
-        shell=Tool("bash", COMMAND),
-        read=Tool("read", {"path": "{what}"}),
-        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
-        scenario=LONG,
-    ),
+    "pi-anthropic": pi("anthropic", _CLAUDE, _ANTHROPIC_KEY),
 }
 """Those that speak Anthropic's Messages."""

@@ -84,3 +84,42 @@ class Client:
 
 COMMAND = {"command": "{what}"}
 """The arguments of many a shell tool."""
+
+
+# Agents that speak several wire formats
+
+OPENCODE_EDIT = Tool(
+    "edit", {"filePath": "{work}/{what}", "oldString": "{old}", "newString": "{new}"}
+)
+
+REMINDER = r"(?s)<system-reminder>(.*?)</system-reminder>"
+
+
+def opencode(model: str, environment: Mapping[str, str] | None = None) -> Client:
+    """Return opencode with a model, by its provider and name."""
+    return Client(
+        registry="npm",
+        packages=("opencode-ai@1.18.33",),
+        command=("{package}/node_modules/.bin/opencode", "run", "-m", model, "{task}"),
+        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1", **(environment or {})},
+        shell=Tool("bash", COMMAND | {"description": "Runs a command"}),
+        read=Tool("read", {"filePath": "{work}/{what}"}),
+    )
+
+
+def pi(provider: str, model: str, environment: Mapping[str, str] | None = None) -> Client:
+    """Return pi with a model of a provider."""
+    return Client(
+        registry="npm",
+        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
+        command=(
+            "{package}/node_modules/.bin/node",
+            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
+            *("--provider", provider, "--model", model, "-p", "{task}"),
+        ),
+        environment=environment,
+        shell=Tool("bash", COMMAND),
+        read=Tool("read", {"path": "{what}"}),
+        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
+        scenario=LONG,
+    )

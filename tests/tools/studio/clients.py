@@ -13,6 +13,7 @@ from tests.tools.studio.client import (
     TOUR,
     Client,
     Tool,
+    opencode,
 )
 from tests.tools.studio.google_clients import GEMINI_CLIENTS, OLLAMA_CLIENTS
 from tests.tools.studio.responses_clients import RESPONSES_CLIENTS
@@ -133,17 +134,9 @@ CLIENTS: dict[str, Client] = {
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
         scenario=LONG,
     ),
-    "opencode": Client(
-        registry="npm",
-        packages=("opencode-ai@1.18.33",),
-        command=(
-            "{package}/node_modules/.bin/opencode",
-            *("run", "-m", "scripted/gpt-4o", "{task}"),
-        ),
-        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+    "opencode": replace(
+        opencode("scripted/gpt-4o"),
         files={".config/opencode/opencode.json": json.dumps(_OPENCODE_CONFIG)},
-        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
-        read=Tool("read", {"filePath": "{work}/{what}"}),
     ),
     "copilot": Client(
         registry="npm",

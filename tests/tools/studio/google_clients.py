@@ -8,10 +8,14 @@ from tests.tools.studio.client import (
     COMMAND,
     FAKE_KEY,
     LONG,
+    OPENCODE_EDIT,
+    REMINDER,
     ROOT,
     TOUR,
     Client,
     Tool,
+    opencode,
+    pi,
 )
 
 _GEMINI = "gemini-3-pro-preview"
@@ -85,39 +89,13 @@ GEMINI_CLIENTS: dict[str, Client] = {
     ),
     "google-genai": _SDK,
     "google-genai-stream": replace(_SDK, command=(*_SDK.command[:2], "--stream", "{task}")),
-    "opencode-google": Client(
-        registry="npm",
-        packages=("opencode-ai@1.18.33",),
-        command=(
-            "{package}/node_modules/.bin/opencode",
-            *("run", "-m", "google/gemini-3.1-pro-preview", "{task}"),
-        ),
-        environment={
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-            "GOOGLE_GENERATIVE_AI_API_KEY": FAKE_KEY,
-        },
-        shell=Tool("bash", COMMAND | {"description": "Runs a command"}),
-        read=Tool("read", {"filePath": "{work}/{what}"}),
-        edit=Tool(
-            "edit", {"filePath": "{work}/{what}", "oldString": "{old}", "newString": "{new}"}
-        ),
-        foreign=(r"(?s)<system-reminder>(.*?)</system-reminder>",),
+    "opencode-google": replace(
+        opencode("google/gemini-3.1-pro-preview", {"GOOGLE_GENERATIVE_AI_API_KEY": FAKE_KEY}),
+        edit=OPENCODE_EDIT,
+        foreign=(REMINDER,),
         scenario=LONG,
     ),
-    "pi-google": Client(
-        registry="npm",
-        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
-        command=(
-            "{package}/node_modules/.bin/node",
-            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
-            *("--provider", "google", "--model", _GEMINI, "-p", "{task}"),
-        ),
-        environment=_GEMINI_KEY,
-        shell=Tool("bash", COMMAND),
-        read=Tool("read", {"path": "{what}"}),
-        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
-        scenario=LONG,
-    ),
+    "pi-google": pi("google", _GEMINI, _GEMINI_KEY),
 }
 """Those that speak Gemini; Code Assist has it one level deeper."""
 

@@ -6,11 +6,13 @@ from tests.tools.studio.client import (
     AGENT_FOLDER,
     COMMAND,
     FAKE_KEY,
-    LONG,
+    REMINDER,
     ROOT,
     TOUR,
     Client,
     Tool,
+    opencode,
+    pi,
 )
 
 _SDK = Client(
@@ -72,30 +74,6 @@ RESPONSES_CLIENTS: dict[str, Client] = {
         read=Tool("read_files", {"files": [{"path": "{work}/{what}"}]}),
         scenario=TOUR,
     ),
-    "opencode-openai": Client(
-        registry="npm",
-        packages=("opencode-ai@1.18.33",),
-        command=(
-            "{package}/node_modules/.bin/opencode",
-            *("run", "-m", "openai/gpt-5.5", "{task}"),
-        ),
-        environment={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
-        shell=Tool("bash", {"command": "{what}", "description": "Runs a command"}),
-        read=Tool("read", {"filePath": "{work}/{what}"}),
-        foreign=(r"(?s)<system-reminder>(.*?)</system-reminder>",),
-        scenario=TOUR,
-    ),
-    "pi-openai": Client(
-        registry="npm",
-        packages=("@earendil-works/pi-coding-agent@0.87.1", "node@24"),
-        command=(
-            "{package}/node_modules/.bin/node",
-            "{package}/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js",
-            *("--provider", "openai", "--model", "gpt-5.5", "-p", "{task}"),
-        ),
-        shell=Tool("bash", COMMAND),
-        read=Tool("read", {"path": "{what}"}),
-        edit=Tool("edit", {"path": "{what}", "edits": [{"oldText": "{old}", "newText": "{new}"}]}),
-        scenario=LONG,
-    ),
+    "opencode-openai": replace(opencode("openai/gpt-5.5"), foreign=(REMINDER,), scenario=TOUR),
+    "pi-openai": pi("openai", "gpt-5.5"),
 }
