@@ -249,6 +249,7 @@ print(masking.__file__)
 
 
 @LINKED
+@pytest.mark.parametrize("core", [build_from_sdist], ids=["sdist"], indirect=True)
 def test_the_core_masks_where_there_is_no_mitmproxy(core: Path, tmp_path: Path) -> None:
     done = run(core, "-c", USE, cwd=tmp_path)
     assert "" == done.stderr

@@ -154,14 +154,14 @@ def test_it_says_what_breaks_the_promise(workers: Workers, console: Console) -> 
 
 def test_it_says_why_a_short_window_is_not_kept(workers: Workers, console: Console) -> None:
     short = change(SETTINGS, {"schema1.window_turns": 3})
-    best = tune(SESSIONS, workers, console, short)
+    best = tune(SESSIONS, workers, console, short, {"schema1.window_turns": 5})
     assert "schema1.window_turns" in best.changes or "schema1.enabled" in best.changes
     assert "Their window is under 5 turns" in read(console)
 
 
 def test_it_says_where_there_is_nothing_better(workers: Workers, console: Console) -> None:
     free = dataclasses.replace(SETTINGS, price_settings=PriceSettings((0.0, 0.0)), model=None)
-    assert {} == tune(SESSIONS, workers, console, free).changes
+    assert {} == tune(SESSIONS, workers, console, free, {"schema1.window_turns": 5}).changes
     words = read(console)
     assert "Nothing tried is better by a hundredth of the bill. Keep your settings: keep:" in words
     assert "obsmask config" not in words
