@@ -14,6 +14,7 @@ from addon.commands.main import main
 from addon.places import shipped
 from addon.recordings.flows import read_flows
 from tests.support.marks import as_one_test
+from tests.support.talks import work, write_body
 
 
 def test_the_environment_names_a_bundle_with_the_proxys_authority(
@@ -158,9 +159,10 @@ def test_the_commands_are_listed_and_nothing_heavy_is_loaded_for_that() -> None:
 
 
 def test_tuning_recommends_settings_by_the_command_that_sets_them(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert main(["tune", "--processes", "1", str(SESSION)]) == 0
+    (file := tmp_path / "talk.json").write_bytes(write_body(work(18, chars=1_500)))
+    assert main(["tune", "--processes", "1", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1].startswith("obsmask config set schema1.window_turns=")
     assert any(line.startswith((" present", " use")) for line in lines)

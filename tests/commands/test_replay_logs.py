@@ -218,7 +218,7 @@ def test_a_broken_log_does_not_end_it(home: Path, capsys: pytest.CaptureFixture[
 def test_both_accounts_are_told_where_that_matters(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [path] = keep(home, MadeSession(turns=60, model="claude-opus-5-5", began=NOW - DAY))
+    [path] = keep(home, MadeSession(turns=45, model="claude-opus-5-5", began=NOW - DAY))
     thought = {"type": "thinking", "thinking": "", "signature": "c2ln"}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
@@ -262,14 +262,14 @@ def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[
     """A session that counts for its cost alone is as good as none."""
     _, odd = keep(
         home,
-        MadeSession(turns=40, began=NOW - DAY, result=2_000),
-        MadeSession(turns=30, began=NOW - DAY, result=2_000, seed=2),
+        MadeSession(turns=25, began=NOW - DAY, result=2_000),
+        MadeSession(turns=5, began=NOW - DAY, result=2_000, seed=2),
     )
     odd.write_text(odd.read_text().replace('"cache_read_input_tokens":', '"x":'))
     assert main(["tune", "--processes", "1"]) == 0
     said = capsys.readouterr().out
     assert "obsmask config set" in said
-    assert "settings on 41 requests; costs in US dollars" in said
+    assert "settings on 26 requests; costs in US dollars" in said
     found = replay(capsys)["logs"]
     saved = found["dollars_saved"] / found["dollars_before"]
     assert f"present: saved {100 * saved:+.1f}% ±" in said

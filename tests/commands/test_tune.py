@@ -26,7 +26,7 @@ from tests.support.builders import OLD, turn
 from tests.support.given_sessions import work_on
 from tests.support.long_results import ARRIVAL, line_of, run, run_tests
 from tests.support.places import RECORDINGS
-from tests.support.talks import Talk, grow, work
+from tests.support.talks import Talk, grow, work, write_body
 
 SETTINGS = ReplaySettings(
     strategies=Strategies(schema1=MaskPolicy(True, 8)),
@@ -244,8 +244,8 @@ def test_a_cluster_takes_the_tasks(console: Console) -> None:
 def test_settings_that_the_command_was_given_are_in_what_it_advises(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    recording = RECORDINGS / "mini-swe-agent-scratch.flow"
+    (file := tmp_path / "talk.json").write_bytes(write_body(work(18, chars=1_500)))
     given = ["--min-chars", "100", "--processes", "1"]
-    assert 0 == main(["tune", *given, str(recording)])
+    assert 0 == main(["tune", *given, str(file)])
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("obsmask config set schema1.min_chars=")
