@@ -57,8 +57,8 @@ from addon.records.words import (
     WhyUnmasked,
     count_requests,
     explain_passed,
+    render_last_line,
     render_outgrown,
-    render_tally,
     why_nothing_masked,
 )
 from masking.wire import SIGNED
@@ -586,7 +586,7 @@ def _render_parts(
     if health.lost_records:
         yield f"{health.summary}; {count_requests(health.lost_records)} could not be recorded"
     elif tally.count:
-        yield render_tally(tally, _explain_unmasked(tally, health, remedies))
+        yield render_last_line(tally, _explain_unmasked(tally, health, remedies))
     else:
         yield _explain_nothing(ended)
     signed = tally.passed_through[SIGNED]

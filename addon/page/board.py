@@ -52,6 +52,7 @@ class ShownRequest(NamedTuple):
     shortened: the results that were sent shortened, masked since or not.
     left_out: the tokens that were left out of them, a part of `spared`.
     arrival_tokens, arrival_dollars: what that saved of its bill.
+    quota: what its answer told of a plan's quota, in percent by the name of the window.
     """
 
     time: str
@@ -78,6 +79,7 @@ class ShownRequest(NamedTuple):
     left_out: int = 0
     arrival_tokens: float = 0.0
     arrival_dollars: float = 0.0
+    quota: tuple[tuple[str, float], ...] = ()
 
 
 def show(record: RequestRecord) -> ShownRequest:
@@ -109,6 +111,7 @@ def show(record: RequestRecord) -> ShownRequest:
         left_out=record.left_out_tokens,
         arrival_tokens=record.arrival_saved_tokens or 0.0,
         arrival_dollars=record.arrival_saved_dollars or 0.0,
+        quota=tuple((window.label, 100 * window.used) for window in record.quota or ()),
     )
 
 

@@ -192,7 +192,9 @@ def _chart(
     shares = _find_shares(requests)
     marks = [(share.mark, share.name) for share in shares]
     so_far = "saved so far"
-    yield legend([("line chosen", so_far), ("ink", "the boundary moves"), *marks])
+    used = [*_list_used(requests)]
+    limits = [(f"line {series.mark}", f"{series.name}, used") for series in used]
+    yield legend([("line chosen", so_far), ("ink", "the boundary moves"), *marks, *limits])
     amounts = [currency.render_bare(each) for each in saved]
     drawn = [
         chart(
@@ -221,11 +223,38 @@ def _chart(
                 moves=moves,
             )
         )
+    if used:
+        drawn.append(
+            chart(
+                "Used of the plan's quota",
+                "As the provider told it last; a fall is a reset.",
+                used,
+                unit="Percent",
+                render=lambda percent: f"{percent:.3g}%",
+            )
+        )
     yield charts(*drawn)
     sent = [share for share in shares if share.mark != _OUT]
     if sent:
         yield title("What the prompts are composed of")
         yield _tabulate(sent, len(requests))
+
+
+_QUOTA_MARKS = ("sliding", "reduced", "last_k", "already_masked")
+
+
+def _list_used(requests: Sequence[ShownRequest]) -> Iterator[Series]:
+    """Yield how much was used of each window of a plan's quota, request by request.
+
+    What an answer does not tell is as the one before told it.
+    """
+    names = dict.fromkeys(name for request in requests for name, _ in request.quota)
+    for name, mark in zip(names, _QUOTA_MARKS, strict=False):
+        told = [dict(request.quota).get(name) for request in requests]
+        used = [next(percent for percent in told if percent is not None)]
+        for percent in told[1:]:
+            used.append(used[-1] if percent is None else percent)
+        yield Series(name, mark, used, [f"{each:.0f}%" for each in used])
 
 
 def _tabulate(shares: Sequence[_Share], count: int) -> Part:

@@ -29,6 +29,7 @@ from addon.records.words import (
     render_outgrown,
     render_resent,
     render_tally,
+    tell_quota,
 )
 
 _SPARK = 60
@@ -55,6 +56,7 @@ def describe_view(view: View, run: Described) -> Described:
         "is_whole": view.is_whole,
         "texts": {**_describe_run(run), **(_describe_total(view) if view.total.count else {})},
         "columns": [list(each) for each in COLUMNS],
+        "plan": [*_describe_quota(view.total)],
         "harm": [*_describe_harm(view.holdout)],
         "conversations": [describe_row(each) for each in view.conversations],
     }
@@ -94,6 +96,17 @@ def _describe_total(view: View) -> Mapping[str, str]:
         "unfit": f"{render_outgrown(total)}." if total.outgrown else "",
         "counted": f"{kept}, the newest first.",
     }
+
+
+def _describe_quota(total: Tally) -> Iterator[Part]:
+    """Yield how much of each window of a plan's quota is used."""
+    rows = [
+        (told.name, told.used, told.resets, told.pace)
+        for told in tell_quota(total.quota, datetime.now(UTC))
+    ]
+    if rows:
+        columns = map(Column, ("Limit", "Used", "Resets", "At this pace"))
+        yield table("Used of the plan's quota", [*columns], rows)
 
 
 def _describe_harm(holdout: Holdout) -> Iterator[Part]:

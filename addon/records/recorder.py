@@ -24,7 +24,7 @@ from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
 from addon.records.sessions import SessionLog, find_folder
 from addon.records.tally import Totals
-from addon.records.words import render_line, render_tally
+from addon.records.words import render_last_line, render_line
 from addon.request import HeaderFields, Message
 from addon.stages import Answered, Measured, Run
 from addon.threads import (
@@ -241,7 +241,7 @@ class Recorder:
 
         None if the run has ended.
         """
-        return self._worker.submit(lambda: render_tally(self.totals.sent.tally))
+        return self._worker.submit(lambda: render_last_line(self.totals.sent.tally))
 
     @property
     def lost(self) -> int:

@@ -401,8 +401,13 @@ def render_tally(tally: Tally, unmasked: str | None = None) -> str:
     return "; ".join(_list_sums(tally, unmasked))
 
 
+def render_last_line(tally: Tally, unmasked: str | None = None) -> str:
+    """Return what a run came to; where a plan pays, how much of its quota is used comes first."""
+    quota = list_quota(tally.quota, datetime.now(UTC))
+    return "; ".join([*quota, render_tally(tally, unmasked)])
+
+
 def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
-    yield from list_quota(tally.quota, datetime.now(UTC))
     yield ", ".join(_list_counts(tally))
     masked = tally.count - tally.requests["observed"]
     if masked:
@@ -431,13 +436,22 @@ def _list_counts(tally: Tally) -> Iterator[str]:
         yield f"{tally.failed:,} failed"
 
 
-def list_quota(
-    quota: Mapping[tuple[str, str], Reading], now: datetime, *, has_pace: bool = False
-) -> Iterator[str]:
-    """Yield how much of each window of a plan's quota is used, and when it resets.
+class ToldQuota(NamedTuple):
+    """A window of a plan's quota in words: `5-hour limit`, `43%`, `14:20`, `76% by then`.
 
-    `5-hour limit: 43% used, resets 14:20`, the shortest window first, of one account after the
-    other. With `has_pace` also how much will be used by then, or when all of it is.
+    resets, pace: empty if that is not known.
+    """
+
+    name: str
+    used: str
+    resets: str
+    pace: str
+
+
+def tell_quota(quota: Mapping[tuple[str, str], Reading], now: datetime) -> Iterator[ToldQuota]:
+    """Yield what was told last of each window that has not begun anew since.
+
+    The shortest window is first, of one account after the other.
     """
     accounts = {account for account, _ in quota}
     readings = [(account, reading) for (account, _), reading in quota.items()]
@@ -446,16 +460,30 @@ def list_quota(
     ):
         if not reading.holds(now):
             continue
-        window, resets = reading.window, reading.resets
-        whose = f"account {account}: " if len(accounts) > 1 else ""
-        line = f"{whose}{window.label}: {window.used:.0%} used"
-        if resets is not None:
-            line += f", resets {render_moment(resets, now)}"
-        if has_pace and reading.runs_out is not None and window.used < 1:
-            line += f"; at this pace all of it by {render_moment(reading.runs_out, now)}"
-        elif has_pace and reading.pace is not None and window.used < 1:
-            line += f"; at this pace {reading.pace:.0%} by then"
-        yield line
+        window, resets, pace = reading.window, reading.resets, ""
+        if window.used < 1 and reading.runs_out is not None:
+            pace = f"all of it by {render_moment(reading.runs_out, now)}"
+        elif window.used < 1 and reading.pace is not None:
+            pace = f"{reading.pace:.0%} by then"
+        yield ToldQuota(
+            f"account {account}: {window.label}" if len(accounts) > 1 else window.label,
+            f"{window.used:.0%}",
+            "" if resets is None else render_moment(resets, now),
+            pace,
+        )
+
+
+def list_quota(
+    quota: Mapping[tuple[str, str], Reading], now: datetime, *, has_pace: bool = False
+) -> Iterator[str]:
+    """Yield how much of each window of a plan's quota is used, and when it resets.
+
+    `5-hour limit: 43% used, resets 14:20`; with `has_pace` also what the pace so far leads to.
+    """
+    for told in tell_quota(quota, now):
+        resets = f", resets {told.resets}" if told.resets else ""
+        pace = f"; at this pace {told.pace}" if told.pace and has_pace else ""
+        yield f"{told.name}: {told.used} used{resets}{pace}"
 
 
 def render_moment(moment: datetime, now: datetime) -> str:

@@ -13,7 +13,7 @@ from addon.accounts import Accounts, find_user
 from addon.quota import QuotaWindow, Reading, find_events, read_quota
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
-from addon.records.words import list_quota, render_tally
+from addon.records.words import list_quota, render_last_line
 from addon.request import HeaderFields
 from tests.support.marks import as_one_test
 from tests.tools.provider.plan import Plan
@@ -259,7 +259,7 @@ def test_the_last_line_of_a_run_leads_with_it() -> None:
     window = QuotaWindow("5h", 0.43, int(now.timestamp()) + 3_600, FIVE_HOURS)
     tally = Tally()
     tally.add(record(now, "1a9a", window))
-    assert render_tally(tally).startswith("5-hour limit: 43% used, resets ")
+    assert render_last_line(tally).startswith("5-hour limit: 43% used, resets ")
 
 
 # Whose it is

@@ -1,12 +1,14 @@
 """The page's model: what it keeps, and what it forgets first."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from addon.page.board import Board, Conversation
 from addon.page.conversation import accumulate_savings, is_observed_only
 from addon.page.describe import describe_conversation, describe_row, describe_view
+from addon.quota import QuotaWindow
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record
 from tests.support.page_parts import as_told, find_chart, find_table, list_texts, say
 
@@ -277,6 +279,27 @@ def test_a_row_says_when_it_began_and_what_its_answers_took() -> None:
     assert {"text": "api, ", "times": [LEAST["time"], at["time"]]} == name["below"][0]
     assert ["2", "40%", "90%", "1.0 s"] == others[:4]
     assert "$3.00" == say(others[-2])
+
+
+def test_a_plans_quota_is_told_as_it_is_and_as_it_grew() -> None:
+    now = datetime.now(UTC)
+    resets = int((now + timedelta(hours=2)).timestamp())
+
+    def told(**used: float) -> dict[str, object]:
+        minutes = {"5h": 300, "7d": 10_080}
+        windows = [QuotaWindow(f"{n}", used[n], resets, minutes[n]) for n in used]
+        return {**A, "time": now.isoformat(), "quota": windows, "quota_account": "1a9a"}
+
+    board = filled(A, told(**{"5h": 0.3}), told(**{"5h": 0.4, "7d": 0.1}), A, told(**{"5h": 0.45}))
+    (limit, week) = find_table(as_told(describe_view(board.look(), {})["plan"]), "Used of")
+    assert ["5-hour limit", "45%", "75% by then"] == [*map(say, (limit[0], limit[1], limit[3]))]
+    assert ["weekly limit", "10%"] == [*map(say, week[:2])]
+    (found,) = board.look().conversations
+    chart = find_chart(as_told(describe_conversation(found)["parts"]), "Used of the plan's quota")
+    assert {"5-hour limit": ["30%", "30%", "40%", "40%", "45%"], "weekly limit": ["10%"] * 5} == {
+        series["name"]: series["texts"] for series in chart["series"]
+    }
+    assert [] == describe_view(filled(A).look(), {})["plan"]
 
 
 def test_the_whole_is_told() -> None:

@@ -58,7 +58,7 @@ function list(again = false) {
   const of = ({ order }) => order[sorting.column];
   listed.sort((a, b) => rank(a) - rank(b) || sign * (of(a) < of(b) ? -1 : of(a) > of(b) ? 1 : 0));
   const [most, top] = again ? [Math.max(PAGE, rendered), place("list").scrollTop] : [PAGE, 0];
-  const focused = again && place("list").contains(document.activeElement)
+  const focused = place("list").contains(document.activeElement)
     ? document.activeElement.getAttribute("href") : null;
   rendered = 0;
   if (!again) renderHead();

@@ -3,7 +3,7 @@
 const rows = new Map(); /* by key: the conversation as it was told, and its row in the table */
 let shown = { key: null, changed: 0 };
 
-function take({ texts, columns, harm, conversations, is_whole: isWhole }) {
+function take({ texts, columns, plan, harm, conversations, is_whole: isWhole }) {
   if (isWhole) {
     rows.clear();
     place("rows").replaceChildren();
@@ -22,17 +22,21 @@ function take({ texts, columns, harm, conversations, is_whole: isWhole }) {
   document.title = `${texts.net} - observation masking`;
   for (const name of ["many", "glossary", "jumps"]) if (place(name)) place(name).hidden = !rows.size;
   place("start").hidden = rows.size > 0;
-  showHarm(harm);
+  showSection("plan", "quota", plan);
+  showSection("harm", "verdict", harm);
   refresh();
 }
 
-/* Both groups side by side; drawn anew only where something has changed, so that focus stays. */
-let compared = "";
+/* The plan's quota, and both groups of a hold-out; drawn anew only where something has changed, so
+   that focus stays. */
+const drawn = new Map(); /* by section: what it shows */
 
-function showHarm(parts) {
-  place("harm").hidden = !parts.length;
-  if (compared === (compared = JSON.stringify(parts))) return;
-  place("verdict").replaceChildren(...draw(parts));
+function showSection(section, inside, parts) {
+  place(section).hidden = !parts.length;
+  const told = JSON.stringify(parts);
+  if (drawn.get(section) === told) return;
+  drawn.set(section, told);
+  place(inside).replaceChildren(...draw(parts));
 }
 
 /* Shows the chosen conversation, else the one that spoke last when there was none, if it has changed.
