@@ -17,9 +17,10 @@ from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.once import Once
 from addon.passed import name_of
+from addon.quota import Reading
 from addon.records.file import Log, RecordFile, read_records
 from addon.records.record import RequestRecord
-from addon.records.words import LOSES_REASONING, SHORTENS_TOO
+from addon.records.words import LOSES_REASONING, SHORTENS_TOO, render_moment
 from addon.request import one_line
 from masking.config import MetricsSettings
 from masking.model import Decision
@@ -267,6 +268,40 @@ class Warnings:
         count = count_uncached(self._uncached.get(record.host, 0), record)
         self._uncached[record.host] = count
         return count
+
+
+_MUCH_USED = 0.9
+"""The part of a window from which on it is time to say that the rest won't do."""
+
+_JITTER_SECONDS = 600
+"""Two answers that tell of one reset by a countdown differ by less."""
+
+
+class QuotaWarnings:
+    """Remembers of which windows of a plan's quota it was said that they will not last."""
+
+    def __init__(self) -> None:
+        self._once = Once(1_000)
+
+    def find(self, record: RequestRecord) -> list[str]:
+        """Return what to say of the windows that are nearly used up; each once until it resets."""
+        when, account = record.when, record.quota_account
+        if when is None or record.replay:
+            return []
+        told = []
+        for window in record.quota or ():
+            reading = Reading(window, when)
+            resets, runs_out = reading.resets, reading.runs_out
+            if resets is None or runs_out is None or not _MUCH_USED < window.used < 1:
+                continue
+            reset = round(resets.timestamp() / _JITTER_SECONDS)
+            if self._once.is_first((account, window.name, reset)):
+                ends, anew = render_moment(runs_out, when), render_moment(resets, when)
+                told.append(
+                    f"{window.label}: {window.used:.0%} used; at this pace all of it by {ends}, "
+                    f"before it resets {anew}"
+                )
+        return told
 
 
 # Hosts that seem to sell no cached tokens: many requests in a row should have had some

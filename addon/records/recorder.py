@@ -18,7 +18,7 @@ from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.places import state_folder
 from addon.quota import find_events, read_quota
-from addon.records.advice import LeftOut, RedactionTrace, Warnings
+from addon.records.advice import LeftOut, QuotaWarnings, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
@@ -80,12 +80,14 @@ class Recorder:
         self.advice = Advice()
         self.left_out = LeftOut(log.log)
         self._log = log
-        self._file, self._lost = RecordFile(MetricsSettings(), log.log), 0
+        self._settings = MetricsSettings()
+        self._file, self._lost = RecordFile(self._settings, log.log), 0
         self._trace = RedactionTrace(log.log)
-        warnings = Warnings()
+        warnings, quota = Warnings(), QuotaWarnings()
         self.sinks: list[Sink] = [
             self.totals.add,
             lambda record: log.warn(warnings.find(record, self.advice)),
+            lambda record: log.warn(quota.find(record) if self._settings.quota_warning else ()),
         ]
         self.sessions = SessionLog(state_folder, log.log, self.find_path)
         self.sinks.append(self.sessions.add)
@@ -103,7 +105,7 @@ class Recorder:
 
     def configure(self, settings: MetricsSettings, advice: Advice) -> None:
         """Write the next record where these settings say. `advice` changes their configuration."""
-        self.advice = advice
+        self.advice, self._settings = advice, settings
 
         def job() -> None:
             self._file.close()

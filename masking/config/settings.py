@@ -503,7 +503,7 @@ class RecallSettings:
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
 class MetricsSettings:
-    """Where the records go."""
+    """Where the records go, and what the log warns of."""
 
     path: str = Field(
         default="",
@@ -515,6 +515,11 @@ class MetricsSettings:
         default=50,
         ge=1,
         description="At this size the file is renamed to `<path>.1`, replacing any earlier one.",
+    )
+    quota_warning: StrictBool = Field(
+        default=True,
+        description="If more than 90% of a limit of your Claude or ChatGPT plan is used, and at "
+        "your present pace all of it before it resets, the log says so, once until then.",
     )
 
 

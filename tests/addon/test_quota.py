@@ -11,6 +11,7 @@ import pytest
 
 from addon.accounts import Accounts, find_user
 from addon.quota import QuotaWindow, Reading, find_events, read_quota
+from addon.records.advice import QuotaWarnings
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import list_quota, render_last_line
@@ -260,6 +261,22 @@ def test_the_last_line_of_a_run_leads_with_it() -> None:
     tally = Tally()
     tally.add(record(now, "1a9a", window))
     assert render_last_line(tally).startswith("5-hour limit: 43% used, resets ")
+
+
+def test_a_window_that_will_not_last_is_warned_of_once_until_it_resets() -> None:
+    warnings = QuotaWarnings()
+
+    def find(used: float, resets: int = SOON, account: str = "1a9a") -> list[str]:
+        return warnings.find(record(NOW, account, QuotaWindow("5h", used, resets, FIVE_HOURS)))
+
+    assert [] == find(0.9) == find(1.0) == find(0.95, int(NOW.timestamp()) + 60)
+    line = "5-hour limit: 92% used; at this pace all of it by 12:15, before it resets 14:00"
+    assert [line] == find(0.92)
+    assert [] == find(0.95) == find(0.96, SOON + 3)
+    assert [line] == find(0.92, account="77cc")
+    assert 1 == len(find(0.92, SOON + 3_600))
+    replayed = record(NOW, "dead", QuotaWindow("5h", 0.92, SOON, FIVE_HOURS))
+    assert [] == warnings.find(replayed.model_copy(update={"replay": True}))
 
 
 # Whose it is

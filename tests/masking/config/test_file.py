@@ -103,6 +103,9 @@ SETTINGS = [
     ),
     Setting(".metrics", 'path = "m.jsonl"', Settings(metrics=MetricsSettings(path="m.jsonl"))),
     Setting(".metrics", "max_megabytes = 1", Settings(metrics=MetricsSettings(max_megabytes=1))),
+    Setting(
+        ".metrics", "quota_warning = false", Settings(metrics=MetricsSettings(quota_warning=False))
+    ),
     Setting(".page", "enabled = false", Settings(page=PageSettings(enabled=False))),
     Setting(".page", "host = '::1'", Settings(page=PageSettings(host="::1"))),
     Setting(".page", "host = 'localhost'", Settings(page=PageSettings(host="localhost"))),
