@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import orjson
+from pydantic import Field
 
 from addon.request import Headers, one_line
 from addon.vendors import VENDORS
@@ -57,9 +58,9 @@ class QuotaWindow:
     """
 
     name: str
-    used: float
-    resets: int | None = None
-    minutes: int | None = None
+    used: Annotated[float, Field(ge=0, le=_MOST_USED)]
+    resets: Annotated[int, Field(ge=0, lt=10**11)] | None = None
+    minutes: Annotated[int, Field(ge=1, le=_LONGEST)] | None = None
 
     @property
     def label(self) -> str:

@@ -241,6 +241,22 @@ def test_one_that_has_begun_anew_is_not_told() -> None:
     assert [] == say(broken)
 
 
+@as_one_test
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"name": "5h", "used": -1},
+        {"name": "5h", "used": 0.3, "resets": 10**12},
+        {"name": "5h", "used": 0.3, "minutes": 10**9},
+        {"used": 0.3},
+    ],
+)
+def test_a_record_with_an_impossible_window_is_no_record(window: dict[str, object]) -> None:
+    fields = {**vars(record(NOW, "1a9a")), "quota": [window]}
+    with pytest.raises(ValueError, match="quota"):
+        RequestRecord.model_validate(fields)
+
+
 def test_the_pace_is_told_where_it_is_asked_for() -> None:
     week = int(NOW.timestamp()) + 86_400 * 7 // 2
     windows = (
