@@ -137,6 +137,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "written_long_tokens": None,
         "completion_tokens": 7,
         "reasoning_tokens": None,
+        "quota": None,
+        "quota_account": None,
         "conversation": 1,
         "conversation_id": digest_opening(read_request(body)).hex(),
         "boundary_moved": False,
