@@ -54,8 +54,8 @@ def made(**fields: object) -> dict[str, object]:
     return {"kind": "chat", **fields}
 
 
-def settings(path: Path, **others: int) -> MetricsSettings:
-    return MetricsSettings(path=str(path), **others)
+def settings(path: Path, max_megabytes: int = 50) -> MetricsSettings:
+    return MetricsSettings(path=str(path), max_megabytes=max_megabytes)
 
 
 @pytest.fixture
