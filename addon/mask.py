@@ -27,6 +27,7 @@ from addon.proxy.health import HealthEndpoint
 from addon.proxy.host import prepare_host
 from addon.proxy.marks import is_recording
 from addon.proxy.mcp import Mcp
+from addon.proxy.router import Router
 from addon.proxy.routes import OwnPorts
 from addon.proxy.tls import Passthrough
 from addon.proxy.unread import Unread
@@ -48,25 +49,18 @@ class ObservationMasking:
     def __init__(self) -> None:
         self.engine = engine = Engine()
         own_ports = OwnPorts()
-        self._flows = Flows(engine, own_ports)
+        self._flows = Flows(engine)
         self._websockets = Websockets(engine)
-        self._mcp = Mcp(engine, own_ports)
+        self._mcp = Mcp(engine)
         self._passthrough = Passthrough(engine)
-        self._unread = Unread(engine, own_ports, readers=(self._flows, self._mcp))
+        self._unread = Unread(engine)
         self._health = HealthEndpoint(engine, self._passthrough, self._unread)
-        # mitmproxy calls a hook in each of them, in this order. `OwnPorts` comes first, as all
-        # others go by the server that it finds. `Mcp` comes before `Flows`, so that a response is
-        # cut before it is recorded. Both settle how an answer streams, before `Unread` has all
-        # others stream.
-        self.addons = [
-            own_ports,
-            self._passthrough,
-            self._health,
-            self._websockets,
-            self._mcp,
-            self._flows,
-            self._unread,
-        ]
+        router = Router(
+            own_ports, self._health, self._websockets, self._mcp, self._flows, self._unread
+        )
+        # mitmproxy calls a hook in each of them, in this order. `OwnPorts` comes first, as the
+        # others go by the server that it finds.
+        self.addons = [own_ports, self._passthrough, router]
         self._host = contextlib.ExitStack()
         self._page: PageServer | None = None
         self._is_running = False

@@ -11,36 +11,32 @@ from mitmproxy.net import encoding
 
 from addon.content import estimate_bytes, read_body
 from addon.engine import Engine, Exchange
-from addon.proxy.health import is_for_proxy
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
 from addon.proxy.resend import BETAS, SecondTries
-from addon.proxy.routes import OwnPorts
-from addon.request import HeaderFields, find_wire_format
+from addon.request import HeaderFields
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite
+from masking.wire import Match
 
 
 class Flows:
-    """The hooks for requests to models over HTTP. Those that no model is behind are left alone.
+    """Reads the requests to models over HTTP, and their answers.
 
     It contains the flows of requests that are on their way.
     """
 
-    def __init__(self, engine: Engine, own_ports: OwnPorts) -> None:
-        self._engine, self._own_ports = engine, own_ports
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._second_tries = SecondTries()
         self._open: WeakKeyDictionary[http.HTTPFlow, Exchange] = WeakKeyDictionary()
 
     def __contains__(self, flow: http.HTTPFlow) -> bool:
         return flow in self._open
 
-    async def request(self, flow: http.HTTPFlow) -> None:
-        """Mask a request that has arrived, unless the proxy has answered it itself."""
+    async def request(self, flow: http.HTTPFlow, match: Match) -> None:
+        """Mask a request that has arrived."""
         request = ReadRequest(flow.request)
-        match = find_wire_format(request)
-        if match is None or flow in self._own_ports or is_for_proxy(flow.request):
-            return
         exchange = self._engine.open(
             request,
             match,

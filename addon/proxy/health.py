@@ -91,7 +91,7 @@ def check_health(address: Address, patience: float = _PATIENCE) -> Health | None
 def is_for_proxy(request: "Request") -> bool:
     """Whether a request is sent to the proxy itself, which answers it: none is ever sent on.
 
-    It may look like one to a model, so whoever masks, records or counts those has to ask this.
+    It may look like one to a model.
 
     The address counts that a request is sent to, whatever its `Host` says (RFC 9112, 3.2.2).
     """
@@ -141,7 +141,7 @@ class HealthEndpoint:
         that it streams.
         """
         config = self._engine.config
-        if config is None or not is_for_proxy(flow.request):
+        if config is None:
             return
         from mitmproxy.http import Response
 

@@ -1,6 +1,6 @@
 """MCP: cuts long strings in the answers of MCP servers, whole or as they stream by.
 
-`Mcp` has the hooks. It recognizes an answer by what the client asked for (`find_methods`), settles
+`Mcp` recognizes an answer by what the client asked for (`find_methods`), settles
 how it is masked (`find_delivery`) or why not (`find_obstacle`), and gives it an `Answer`, which
 masks and counts. What is cut in a JSON text is decided in `masking/mcp.py`.
 
@@ -29,10 +29,7 @@ from addon.content import (
 )
 from addon.engine import Engine, ResponseCopy
 from addon.proxy.flows import is_replayed
-from addon.proxy.health import is_for_proxy
-from addon.proxy.routes import OwnPorts
 from addon.request import (
-    find_wire_format,
     has_digest,
     is_event_stream,
     is_opened,
@@ -69,17 +66,15 @@ _MCP_HEADERS = ("mcp-session-id", "mcp-protocol-version", "mcp-method")
 
 
 class Mcp:
-    """The hooks for answers of MCP servers. Each that has ended is counted and recorded.
-
-    own_ports: contains flows that it has answered itself. No server is behind those.
+    """Masks the answers of MCP servers. Each that has ended is counted and recorded.
 
     It contains the flows whose answers it masks. Others must not stream those: an answer that is
     masked whole has to be collected first.
     """
 
-    def __init__(self, engine: Engine, own_ports: OwnPorts) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.totals = McpTotals()
-        self._engine, self._own_ports = engine, own_ports
+        self._engine = engine
         self._open: WeakKeyDictionary[http.HTTPFlow, Answer] = WeakKeyDictionary()
 
     def __contains__(self, flow: http.HTTPFlow) -> bool:
@@ -94,9 +89,6 @@ class Mcp:
             or flow.response is None
             or flow.response.stream
         ):
-            return
-        is_own = flow in self._own_ports or is_for_proxy(flow.request)
-        if is_own or find_wire_format(flow.request) is not None:  # the latter is for a model
             return
         try:
             if is_opened(flow.request.pretty_host, settings.hosts):

@@ -7,18 +7,13 @@ says so, once, because no record does.
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Protocol
 
 from mitmproxy import http, tcp
 
 from addon.engine import Engine
 from addon.once import Once
-from addon.proxy.health import is_for_proxy
-from addon.proxy.routes import OwnPorts
 from addon.request import (
     Request,
-    find_wire_format,
     is_bulk_download,
     is_bulk_upload,
     is_event_stream,
@@ -44,39 +39,24 @@ _OTHERS = ("other formats", "other hosts")
 
 
 class Unread:
-    """The hooks for what no other addon reads.
-
-    own_ports: contains flows that it has answered itself. Those are not counted.
-    readers: addons that contain the flows whose answers they read. They settle in
-        `responseheaders` how such an answer streams, so they have to come before this.
+    """Lets pass what nobody reads, and counts what is said to a model in a strange format.
 
     `unserved` counts the requests in a format that is not masked, by format and host.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        own_ports: OwnPorts,
-        readers: "Sequence[Reader]",
-    ) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.unserved: Counter[tuple[str, str]] = Counter()
-        self._engine, self._own_ports, self._readers = engine, own_ports, readers
-        self._once = Once()
+        self._engine, self._once = engine, Once()
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
-        """Stream uploads that are not requests to a model."""
-        # mitmproxy cannot stream the request of a flow that has its answer already, as from
-        # `OwnPorts`.
-        is_answered = flow.response is not None
-        is_for_model = find_wire_format(flow.request) is not None
-        if not is_answered and not is_for_model and is_bulk_upload(flow.request):
+        """Stream an upload, unless its flow has an answer already: mitmproxy cannot do that."""
+        if flow.response is None and is_bulk_upload(flow.request):
             flow.request.stream = True
 
     def request(self, flow: http.HTTPFlow) -> None:
         """Count a request to a model in a format that is not masked."""
         host, name = flow.request.pretty_host, find_unserved_format(flow.request)
-        is_own = flow in self._own_ports or is_for_proxy(flow.request)
-        if name is None or is_own or not self._is_masking(host):
+        if name is None or not self._is_masking(host):
             return
         host = one_line(host)
         if (name, host) in self.unserved:
@@ -91,9 +71,9 @@ class Unread:
             )
 
     def responseheaders(self, flow: http.HTTPFlow) -> None:
-        """Stream event streams and downloads that nobody reads."""
+        """Stream event streams and downloads."""
         response = flow.response
-        if response is None or response.stream or any(flow in each for each in self._readers):
+        if response is None or response.stream:
             return
         response.stream = is_event_stream(response) or is_bulk_download(response)
 
@@ -125,12 +105,6 @@ class Unread:
         """Whether the configuration has requests to a host masked."""
         settings = self._engine.settings
         return settings.any_enabled and is_opened(host, settings.hosts)
-
-
-class Reader(Protocol):
-    """An addon that contains the flows whose answers it reads."""
-
-    def __contains__(self, flow: http.HTTPFlow, /) -> bool: ...
 
 
 def find_unserved_format(request: Request) -> str | None:

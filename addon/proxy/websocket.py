@@ -58,7 +58,7 @@ _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class Websockets:
-    """The hooks for WebSockets. Connections that no model is behind are left alone."""
+    """Reads the WebSockets on which a model is asked."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -70,22 +70,21 @@ class Websockets:
     def request(self, flow: http.HTTPFlow) -> None:
         """Answer a request for a WebSocket with 426, if its client is to speak HTTP."""
         settings, request = self._engine.settings, flow.request
-        if find_format(request.method, path_of(request)) and is_opened(
-            request.pretty_host, settings.hosts
-        ):
-            self._fallbacks.note_http(request)
-            return
-        if flow.response is not None or not settings.any_changes or not self._find_format(flow):
+        if flow.response is not None or not settings.any_changes or not self._may_read(flow):
             return
         mode = settings.websocket.mode
         if mode == "http" or (mode == "auto" and self._fallbacks.refuses(request)):
             headers = {"upgrade": "HTTP/1.1", "connection": "Upgrade"}
             flow.response = http.Response.make(426, b"", headers)
 
-    async def websocket_message(self, flow: http.HTTPFlow) -> None:
+    def note_http(self, flow: http.HTTPFlow) -> None:
+        """Note that a client asks a model over HTTP, as one that falls back does."""
+        if self._may_read(flow):
+            self._fallbacks.note_http(flow.request)
+
+    async def message(self, flow: http.HTTPFlow, match: Match) -> None:
         """Take the latest message of a connection, whichever side it comes from."""
-        match = self._find_format(flow)
-        if match is None or flow.websocket is None or self._engine.config is None:
+        if flow.websocket is None or self._engine.config is None or not self._may_read(flow):
             return
         messages = flow.websocket.messages
         if not messages[-1].from_client:
@@ -97,7 +96,7 @@ class Websockets:
         if not are_flows_kept(ctx.options):
             del messages[:-1]
 
-    def websocket_end(self, flow: http.HTTPFlow) -> None:
+    def end(self, flow: http.HTTPFlow) -> None:
         """Record what has had no answer when a connection ends."""
         by_client = flow.websocket is not None and flow.websocket.closed_by_client
         self._interrupt(flow, "client left" if by_client else "provider failed")
@@ -107,11 +106,8 @@ class Websockets:
         for flow in tuple(self._asked):
             self._interrupt(flow, "proxy ended")
 
-    def _find_format(self, flow: http.HTTPFlow) -> Match | None:
-        """Return the format of what a client says on a connection, if it may be read."""
-        match = find_socket_format(flow.request)
-        hosts = self._engine.settings.hosts
-        return match if match and is_opened(flow.request.pretty_host, hosts) else None
+    def _may_read(self, flow: http.HTTPFlow) -> bool:
+        return is_opened(flow.request.pretty_host, self._engine.settings.hosts)
 
     async def _ask(
         self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int

@@ -18,7 +18,7 @@ from mitmproxy.test import tflow
 from addon.config import ConfigFile
 from addon.network import Address
 from addon.proxy import health as health_module
-from addon.proxy.health import Health, HealthEndpoint, check_health
+from addon.proxy.health import Health, HealthEndpoint, check_health, is_for_proxy
 from tests.live.harness import ON
 from tests.proxy.engines import StandIn
 
@@ -169,8 +169,14 @@ def test_without_a_page_there_is_nothing_at_its_place(engine: StandIn) -> None:
     assert 404 == answer_to(engine, "http://obsmask.test/").status_code
 
 
-def test_the_requests_of_others_are_left_alone(engine: StandIn) -> None:
-    assert ask(engine, "http://example.test/health").response is None
+def test_a_request_is_for_the_proxy_by_the_address_that_it_is_sent_to() -> None:
+    for url, expected in (
+        (HEALTH, True),
+        ("http://OBSMASK.TEST.:81/x", True),
+        ("http://example.test/health", False),
+    ):
+        request = http.Request.make("GET", url, headers=http.Headers(host="obsmask.test"))
+        assert is_for_proxy(request) is expected
 
 
 def test_without_a_configuration_it_does_not_answer() -> None:

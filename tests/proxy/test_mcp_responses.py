@@ -24,7 +24,6 @@ from addon.proxy.mcp import (
     find_methods,
     find_obstacle,
 )
-from addon.proxy.routes import OwnPorts
 from addon.threads import Pool
 from masking import ConfigError
 from masking.config import Settings
@@ -262,7 +261,7 @@ def with_settings(settings: McpSettings = SETTINGS, mode: Mode = "on") -> StandI
 
 
 def make(engine: StandIn | None = None) -> Mcp:
-    return Mcp((engine or with_settings()).as_engine, OwnPorts())
+    return Mcp((engine or with_settings()).as_engine)
 
 
 def is_taken(mcp: Mcp, flow: http.HTTPFlow) -> bool:
@@ -435,8 +434,6 @@ def test_what_is_none_of_ours_is_left_to_others(
 EVERYWHERE = replace(SETTINGS, endpoints=("*/*",))
 
 OTHERS: dict[str, Callable[[http.HTTPFlow], object]] = {
-    "a request to a model": lambda flow: setattr(flow.request, "path", "/v1/chat/completions"),
-    "one to the proxy itself": lambda flow: setattr(flow.request, "host", "obsmask.test"),
     "a host that is left alone": lambda flow: setattr(flow.request, "host", "github.com"),
     "an answer that streams already": lambda flow: setattr(flow.response, "stream", True),
 }

@@ -1,4 +1,4 @@
-"""The order of the addon's parts: what the proxy answers itself is nobody's, an answer one's."""
+"""Whose a flow is: what the proxy answers itself is nobody's, and each answer is one's."""
 
 import asyncio
 import json
@@ -115,6 +115,46 @@ def test_what_the_proxy_answers_itself_is_not_masked_recorded_or_counted(
     assert (status, BODY) == (response.status_code, flow.request.content)
     assert not response.stream
     assert [] == read_records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "expected"),
+    [
+        ("example.com", "/v1/files", True),
+        ("llm.example.com", "/v1/chat/completions", False),
+        ("127.0.0.1", "/to/ftp/chat/completions", False),
+    ],
+    ids=["an upload", "one to a model", "one that the proxy answers"],
+)
+def test_only_what_nobody_reads_goes_on_before_it_is_complete(
+    context: taddons.context, host: str, path: str, expected: bool
+) -> None:
+    flow = post(host, path)
+    flow.request.headers["content-length"] = "2000000"
+    flow.client_conn.sockname = ("127.0.0.1", 8080)
+    let_pass(context, flow, answer(b"{}"))
+    assert bool(flow.request.stream) is expected
+
+
+def test_what_a_model_answers_is_no_answer_of_an_mcp_server(context: taddons.context) -> None:
+    flow = post("llm.example.com", "/v1/chat/completions", CALL)
+    assert ANSWER == let_pass(context, flow, answer(ANSWER)).content
+
+
+def test_it_counts_what_a_request_has_become(context: taddons.context, tmp_path: Path) -> None:
+    """Other addons may send a request elsewhere once its head has come, as `map_remote` does."""
+
+    class Elsewhere:
+        def request(self, flow: http.HTTPFlow) -> None:
+            flow.request.path = "/v1/chat/completions"
+
+    addons = context.master.addons
+    addons.add(Elsewhere())
+    addons.chain.insert(0, addons.chain.pop())
+    flow = post("llm.example.com", "/somewhere")
+    let_pass(context, flow, answer(b"{}"))
+    assert masked(BODY) == flow.request.content
+    assert ["/v1/chat/completions"] == [each["path"] for each in read_records(tmp_path)]
 
 
 def test_neither_is_a_websocket_that_is_refused(context: taddons.context, tmp_path: Path) -> None:
