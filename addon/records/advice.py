@@ -286,7 +286,7 @@ class QuotaWarnings:
     def find(self, record: RequestRecord) -> list[str]:
         """Return what to say of the windows that are nearly used up; each once until it resets."""
         when, account = record.when, record.quota_account
-        if when is None or record.replay:
+        if when is None:
             return []
         told = []
         for window in record.quota or ():

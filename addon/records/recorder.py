@@ -17,7 +17,7 @@ from addon.accounts import find_user
 from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.places import state_folder
-from addon.quota import find_events, read_quota
+from addon.quota import QuotaWindow, find_events, read_quota
 from addon.records.advice import LeftOut, QuotaWarnings, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
@@ -186,7 +186,9 @@ class Recorder:
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
             headers = answer.headers if answer else HeaderFields(())
-            quota = read_quota(headers, told, datetime.now(UTC))
+            quota: tuple[QuotaWindow, ...] = ()
+            if not answered.rewritten.received.replay:  # a recording tells of a quota long gone
+                quota = read_quota(headers, told, datetime.now(UTC))
             complete = answered.complete(
                 measured,
                 whole.conversation_id if whole else None,

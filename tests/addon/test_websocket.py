@@ -21,6 +21,7 @@ from addon.mask import ObservationMasking
 from addon.passed import HELD, Held
 from addon.proxy.marks import find_original_message
 from addon.proxy.websocket import ALONE_SECONDS, Fallbacks
+from addon.quota import QuotaWindow
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES
@@ -175,16 +176,21 @@ def test_a_whole_history_is_masked_and_recorded(
     assert flow.comment.startswith("masked 3 tool results")
 
 
-def test_what_is_told_of_a_plans_quota_is_recorded(
-    addon: ObservationMasking, tmp_path: Path
+@pytest.mark.parametrize("is_live", [True, False], ids=["live", "from a recording"])
+def test_what_is_told_of_a_plans_quota_counts_while_it_is_true(
+    addon: ObservationMasking, is_live: bool
 ) -> None:
     flow, primary = connection(), {"used_percent": 12.5, "window_minutes": 300}
+    flow.live = is_live
     ask(addon, flow, history())
     limits = {"type": "codex.rate_limits", "rate_limits": {"primary": primary}}
     answer(addon, flow, CREATED, limits, SAID, COMPLETED)
-    (found,) = end(addon, tmp_path)
-    told = {"name": "primary", "used": 0.125, "resets": None, "minutes": 300}
-    assert ([told], 4) == (found["quota"], len(found["quota_account"]))
+    addon.done()
+    totals = addon.engine.recorder.totals
+    tally = (totals.sent if is_live else totals.replayed).tally
+    assert 1 == tally.count
+    told = [(len(account), reading.window) for (account, _), reading in tally.quota.items()]
+    assert ([(4, QuotaWindow("primary", 0.125, None, 300))] if is_live else []) == told
 
 
 def test_a_message_with_only_what_is_new_passes_and_the_record_says_why(
