@@ -78,7 +78,7 @@ class QuotaWindow:
 
 
 class Reading(NamedTuple):
-    """A window, and when it was told."""
+    """A window as it was read at a moment."""
 
     window: QuotaWindow
     read: datetime

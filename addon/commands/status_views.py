@@ -462,7 +462,7 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
 
 
 def _dump_quota(account: str, reading: Reading) -> Mapping[str, object]:
-    """Return what was told last of a window of a plan's quota."""
+    """Return the latest reading of a window of a plan's quota."""
     window, resets = reading.window, reading.resets
     return {
         "account": account,

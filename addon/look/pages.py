@@ -1,6 +1,6 @@
 """Pages of one look: a template of each, one style sheet, and scripts that draw what they are told.
 
-A page is served beside its assets, or is one file that has them, and its data, inside. Names come
+A page loads its assets from the server, or is one file that contains them and its data. Names come
 from elsewhere and are hostile until shown: templates escape every text, data are one block of JSON
 in which no `<` is left, and scripts write texts only, never markup.
 """

@@ -100,11 +100,7 @@ def _describe_total(view: View) -> Mapping[str, str]:
 
 def _describe_quota(total: Tally) -> Iterator[Part]:
     """Yield how much of each window of a plan's quota is used."""
-    rows = [
-        (told.name, told.used, told.resets, told.pace)
-        for told in tell_quota(total.quota, datetime.now(UTC))
-    ]
-    if rows:
+    if rows := [*tell_quota(total.quota, datetime.now(UTC))]:
         columns = map(Column, ("Limit", "Used", "Resets", "At this pace"))
         yield table("Used of the plan's quota", [*columns], rows)
 

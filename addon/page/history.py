@@ -371,7 +371,7 @@ def _draw_conversations(conversations: Sequence[Conversation]) -> Iterator[Part]
     if not conversations:
         yield text(
             "The records of its requests are gone: older ones are dropped at "
-            "metrics.max_megabytes. What it came to stays here.",
+            "metrics.max_megabytes. Its totals stay here.",
             "note",
         )
         return

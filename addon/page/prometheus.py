@@ -59,7 +59,7 @@ class CounterOf:
 
 @dataclass(frozen=True, slots=True)
 class GaugeOf:
-    """What was told last."""
+    """A value that rises and falls: the latest one, by its labels."""
 
     name: str
     meaning: str

@@ -78,7 +78,7 @@ class Websockets:
             flow.response = http.Response.make(426, b"", headers)
 
     def note_http(self, flow: http.HTTPFlow) -> None:
-        """Note that a client asks a model over HTTP, as one that falls back does."""
+        """Note that a client sent a request over HTTP, which shows that it falls back."""
         if self._may_read(flow):
             self._fallbacks.note_http(flow.request)
 

@@ -291,7 +291,7 @@ class Tally:
     uncounted: requests whose tokens were not counted.
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     token_counts: requests that only ask how many tokens they have, which no model answers.
-    quota: what was told last of each window of a plan's quota, by its account and its name.
+    quota: the latest reading of each window of a plan's quota, by the account and its name.
     bill: what they cost, as they were sent.
     masked_bill: the same without those that were observed only.
     conversations: the ids of the conversations.

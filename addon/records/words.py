@@ -402,7 +402,7 @@ def render_tally(tally: Tally, unmasked: str | None = None) -> str:
 
 
 def render_last_line(tally: Tally, unmasked: str | None = None) -> str:
-    """Return what a run came to; where a plan pays, how much of its quota is used comes first."""
+    """Return the line at the end of a run: the plan's quota first, if one pays, then the sums."""
     quota = list_quota(tally.quota, datetime.now(UTC))
     return "; ".join([*quota, render_tally(tally, unmasked)])
 
@@ -449,9 +449,9 @@ class ToldQuota(NamedTuple):
 
 
 def tell_quota(quota: Mapping[tuple[str, str], Reading], now: datetime) -> Iterator[ToldQuota]:
-    """Yield what was told last of each window that has not begun anew since.
+    """Yield the latest reading of each window that has not reset since.
 
-    The shortest window is first, of one account after the other.
+    Accounts follow one another, each with its shortest window first.
     """
     accounts = {account for account, _ in quota}
     readings = [(account, reading) for (account, _), reading in quota.items()]
