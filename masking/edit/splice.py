@@ -103,57 +103,94 @@ def splice(
 def append(body: bytes, document: Mapping[str, object], path: Path, item: object) -> bytes:
     """Return the body with an item added to the list at `path`, every other byte as it was.
 
-    `document` is what `decode(body)` returned, and the item is plain JSON. The path leads through
-    objects. The list, and the objects that lead to it, are made where they are missing or null. The
-    outcome is proven. Raises WireError if it cannot be done.
+    As `put` does; the list, too, is made where it is missing or null.
     """
-    # What there is of the path ends with a container, to which one thing is added.
-    holder: Any = document
-    known = 0
-    while known < len(path) and isinstance(holder, dict) and holder.get(path[known]) is not None:
-        holder = holder[path[known]]
-        known += 1
-    missing = path[known:]
-    if not isinstance(holder, dict if missing else list):
+    found, known = _follow(document, path)
+    if known < len(path):
+        return put(body, document, path, [item])
+    if not isinstance(found, list):
         raise WireError("cannot make these edits and no others")
-    value = item if not missing else [item]
+    token = orjson.dumps(item)
+    expected = _with_value(document, path, [*found, item])
+    return _insert(body, found, path, token, token, expected)
+
+
+def put(body: bytes, document: Mapping[str, object], path: Path, value: object) -> bytes:
+    """Return the body with a value at `path`, every other byte as it was.
+
+    `document` is what `decode(body)` returned, and the value is plain JSON. The path leads through
+    objects, which are made where they are missing or null, to a key that is so, too. The outcome is
+    proven. Raises WireError if it cannot be done.
+    """
+    # What there is of the path ends with an object, to which one key is added.
+    holder, known = _follow(document, path)
+    missing = path[known:]
+    if not missing or not isinstance(holder, dict):
+        raise WireError("cannot make these edits and no others")
+    expected = _with_value(document, path, value)
     for key in reversed(missing[1:]):
         value = {key: value}
-    expected = _with_item(document, path, item)
     token = orjson.dumps(value)
-    added = orjson.dumps(missing[0]) + b":" + token if missing else token
-    is_null = bool(missing) and missing[0] in holder
-    if not is_null:
+    member = orjson.dumps(missing[0]) + b":" + token
+    null_at = path[: known + 1] if missing[0] in holder else None
+    return _insert(body, holder, path[:known], member, token, expected, null_at)
+
+
+def _follow(document: Mapping[str, object], path: Path) -> tuple[Any, int]:
+    """Return the last value that is there on a path, and how many steps lead to it."""
+    value: Any = document
+    for known, step in enumerate(path):
+        if not isinstance(value, dict) or value.get(step) is None:
+            return value, known
+        value = value[step]
+    return value, len(path)
+
+
+def _insert(
+    body: bytes,
+    holder: Sequence[object] | Mapping[object, object],
+    path: Path,
+    added: bytes,
+    token: bytes,
+    expected: object,
+    null_at: Path | None = None,
+) -> bytes:
+    """Add bytes to the end of the container `holder` at `path`, or a token in place of a null.
+
+    Raises WireError unless the outcome is the `expected` document.
+    """
+    if null_at is None:
         # As in `splice`, the fast way finds the container as most clients would have written it.
         added = b"," + added if holder else added
         end = len(body.rstrip())
-        if known:
+        if path:
             with suppress(orjson.JSONEncodeError):
                 spelled = orjson.dumps(holder)
                 at = body.rfind(spelled)
                 end = at + len(spelled) if at >= 0 else 0
-        appended = body[: end - 1] + added + body[end - 1 :]
-        if end and _is_document(appended, expected):
-            return appended
+        inserted = body[: end - 1] + added + body[end - 1 :]
+        if end and _is_document(inserted, expected):
+            return inserted
     try:
         text = decode_utf8(body)
-        place = path[: known + is_null]
+        place = path if null_at is None else null_at
         start, close = find_spans(text, {place}).values[place]
-        if not is_null:
+        if null_at is None:
             start = close = close - 1
-        appended = (text[:start] + (token if is_null else added).decode() + text[close:]).encode()
+        new = added if null_at is None else token
+        inserted = (text[:start] + new.decode() + text[close:]).encode()
     except (LookupError, ValueError, RecursionError):
-        appended = b""
-    if not _is_document(appended, expected):
+        inserted = b""
+    if not _is_document(inserted, expected):
         raise WireError("cannot make these edits and no others")
-    return appended
+    return inserted
 
 
-def _with_item(value: object, path: Path, item: object) -> object:
+def _with_value(document: object, path: Path, value: object) -> object:
     if not path:
-        return [*cast(list[object], value or []), item]
-    members = cast(dict[object, object], value or {})
-    return {**members, path[0]: _with_item(members.get(path[0]), path[1:], item)}
+        return value
+    members = cast(dict[object, object], document or {})
+    return {**members, path[0]: _with_value(members.get(path[0]), path[1:], value)}
 
 
 def _is_document(body: bytes, expected: object) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from masking import WireError
 from masking.edit.json_text import decode
-from masking.edit.splice import append
+from masking.edit.splice import append, put
 from tests.support.marks import as_one_test
 
 PATH = ("managed", "edits")
@@ -74,6 +74,31 @@ def test_a_document_of_another_body_is_refused() -> None:
     for other in (b'{"b":2}', b"{}", b"not JSON", b"", b'{"managed":{"edits":2}}'):
         with pytest.raises(WireError, match="cannot make these edits"):
             append(other, {"managed": {"edits": [1]}}, PATH, ITEM)
+
+
+@as_one_test
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param('{"a":1}', '{"a":1,"b":{"c":"d"}}', id="nothing there"),
+        pytest.param('{"b":{"x":1},"a":1}', '{"b":{"x":1,"c":"d"},"a":1}', id="an object"),
+        pytest.param('{"b": null}', '{"b": {"c":"d"}}', id="null"),
+        pytest.param('{"b":{"c": null}}', '{"b":{"c": "d"}}', id="null in an object"),
+        pytest.param('{"b":{"x":"\\u00e4"}}', '{"b":{"x":"\\u00e4","c":"d"}}', id="escaped"),
+    ],
+)
+def test_a_value_is_put_where_nothing_is(body: str, expected: str) -> None:
+    document = decode(body.encode())
+    assert isinstance(document, dict)
+    assert expected == put(body.encode(), document, ("b", "c"), "d").decode()
+
+
+@pytest.mark.parametrize("body", ['{"b":{"c":1}}', '{"b":[]}'])
+def test_what_is_there_is_not_replaced(body: str) -> None:
+    document = decode(body.encode())
+    assert isinstance(document, dict)
+    with pytest.raises(WireError, match="cannot make these edits"):
+        put(body.encode(), document, ("b", "c"), "d")
 
 
 values = st.recursive(
