@@ -45,7 +45,11 @@ _NEXT_TRY_SECONDS = 3_600.0
 _LONGEST_TRY_SECONDS = 1_800.0
 """A try that has not ended by then never will: whoever sent it is gone."""
 
-Verdict = Literal["takes", "refuses"]
+Verdict = Literal["takes", "refuses", "refuses_drop"]
+"""Whether an account takes a request in which a text before bound reasoning has changed, or refuses
+it, or refuses it although the request has that reasoning dropped."""
+
+_REFUSES = ("refuses", "refuses_drop")
 
 _ENDED = "ended"
 """Stands in the file for a verdict that has ended; earlier versions pass over it."""
@@ -90,7 +94,7 @@ class Learned(NamedTuple):
 
     def holds(self, now: float) -> bool:
         """Whether it still counts: an account may come to take what it has refused."""
-        if self.verdict == "refuses":
+        if self.verdict in _REFUSES:
             return now - self.learned < REFUSAL_HOLDS.total_seconds()
         return self.verdict is not None
 
@@ -114,7 +118,10 @@ def find_learned(folder: Callable[[], Path]) -> Verdict | None:
             return None
     except (OSError, RuntimeError):  # the user has no home
         return None
-    verdicts = {each.verdict for each in Accounts(folder).list_learned()}
+    learned = Accounts(folder).list_learned()
+    verdicts: set[Verdict | None] = {
+        "refuses" if each.verdict in _REFUSES else each.verdict for each in learned
+    }
     return verdicts.pop() if len(verdicts) == 1 else None
 
 

@@ -25,7 +25,7 @@ from addon.stages import Answered, Received, Rewritten
 from masking.arrival import shortens_bound_prefix
 from masking.memory import PrefixState
 from masking.prices import fits_window
-from masking.rewrite import Rewrite, Step, changes_bound_prefix
+from masking.rewrite import Rewrite, Step, changes_bound_prefix, drops_reasoning
 from masking.window import lay_out
 
 Outcome = Literal["taken", "healed", "refused", "unclear", "failed"]
@@ -128,7 +128,11 @@ class Case:
     @cached_property
     def rewrite(self) -> Rewrite:
         """The request as it goes out unless another way is proposed."""
-        return self.step.rewrite(takes_changes=self.verdict == "takes", clears=self.asks_to_clear)
+        return self.step.rewrite(
+            takes_changes=self.verdict == "takes",
+            clears=self.asks_to_clear,
+            drops=self.asks_to_drop,
+        )
 
     @property
     def is_live(self) -> bool:
@@ -170,7 +174,7 @@ class Case:
     @cached_property
     def as_arrived(self) -> Rewrite | None:
         """The request as it may have gone out before, if its conversation is not remembered."""
-        if not self.is_healed or self.verdict == "takes":
+        if not self.is_healed or self.verdict == "takes" or self.asks_to_drop:
             return None
         return self.step.rewrite_as_arrived()
 
@@ -193,6 +197,37 @@ class Case:
             and self._is_clearable
             and not self.attempts.clearings.has_ended(self.conversation)
         )
+
+    @cached_property
+    def dropping(self) -> Account | None:
+        """Its account, if its provider may be asked to drop reasoning; else None.
+
+        None, too, unless its user gives up the reasoning that is bound to what is masked.
+        """
+        received, client = self.received, self.step.conversation
+        if received.settings.schema1.bound_reasoning != "drop" or received.replay:
+            return None
+        if not (self.can_resend and self.step.can_drop):
+            return None
+        user = find_user(client.body)
+        return self.attempts.accounts.identify(
+            received.host, client.model or "", received.credential, user
+        )
+
+    @cached_property
+    def asks_to_drop(self) -> bool:
+        """Whether it asks its provider to drop reasoning, should any be bound to what is masked.
+
+        Not before it is known whether its account takes what is masked all the same. And what asks
+        for no answer does not ask first.
+        """
+        if self.dropping is None:
+            return False
+        if drops_reasoning(self.step.context):
+            return True
+        if self.received.purpose != "answer" or (self.account is not None and not self.verdict):
+            return False
+        return self.attempts.accounts.find_verdict(self.dropping) not in ("takes", "refuses_drop")
 
     @property
     def can_clear(self) -> bool:
@@ -231,7 +266,8 @@ def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
     whole = arrived.client if arrived else rewrite.conversation
     if not fits_window(lay_out(whole).requests[-1].size, window):
         return False
-    return not (changes_bound_prefix(rewrite) or (arrived and shortens_bound_prefix(arrived)))
+    is_bound = changes_bound_prefix(rewrite) or (arrived and shortens_bound_prefix(arrived))
+    return not (is_bound or rewrite.drops)
 
 
 # The ways to be refused for a reason of ours.
@@ -288,24 +324,52 @@ def ask_to_clear(case: Case) -> Attempt | None:
     return Attempt(rewrite, instead, settle, learn=learn)
 
 
+def drop_reasoning(case: Case) -> Attempt | None:
+    """A provider may refuse to drop reasoning that is bound to what is masked.
+
+    The first request of a conversation that asks for it is remembered once it was taken. Later ones
+    have nothing to fall back to, as older reasoning fits no longer.
+    """
+    step, rewrite, account = case.step, case.rewrite, case.dropping
+    if not (rewrite.drops and case.is_live):
+        return None
+    if drops_reasoning(step.context) or account is None:
+        step.remember(rewrite)
+        return Attempt(rewrite)
+    instead = step.rewrite(masks_new=False)
+
+    def settle(outcome: Outcome, rewritten: Rewritten) -> Rewritten:
+        if outcome == "taken":
+            step.remember(rewrite)
+        if outcome != "healed":  # else asking was what was refused
+            return rewritten
+        case.attempts.accounts.learn(account, "refuses_drop")
+        step.remember(instead)
+        return replace(rewritten, dropping="refused")
+
+    return Attempt(rewrite, instead, settle)
+
+
 def move_where_accepted(case: Case) -> Attempt | None:
     """An account that has accepted a changed text before bound reasoning may start to refuse it.
 
-    As a rule it then refuses a move. What was masked already goes out in its place.
+    As a rule it then refuses a move. What was masked already goes out in its place; or all of it,
+    with the reasoning dropped, where its user gives that up.
     """
     step, account, accounts = case.step, case.account, case.attempts.accounts
     if account is None or case.verdict != "takes" or not case.is_healed or step.context is None:
         return None
     if not changes_bound_prefix(case.rewrite):
         return None
-    instead = step.rewrite()
+    instead = step.rewrite(drops=case.dropping is not None)
     if instead.body == case.rewrite.body:
         return None
 
     def settle(outcome: Outcome, rewritten: Rewritten) -> Rewritten:
         if outcome == "healed":
             accounts.learn(account, "refuses")
-            step.forget_masked()  # what is remembered was not taken
+            if not instead.drops:
+                step.forget_masked()  # what is remembered was not taken
             step.remember(instead)
             return replace(rewritten, account="refuses")
         if outcome == "refused":
@@ -399,6 +463,7 @@ PROPOSALS: tuple[Callable[[Case], Attempt | None], ...] = (
     ask_to_clear,
     move_where_accepted,
     try_account,
+    drop_reasoning,
     resend_unmasked,
 )
 """Whoever may propose an attempt, in the order in which they are asked; the first one has it."""

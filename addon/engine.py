@@ -16,6 +16,7 @@ import functools
 import logging
 import re
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -48,6 +49,8 @@ from addon.threads import LoopLog, Pool
 from masking.accounting import Entry
 from masking.config import Settings
 from masking.rewrite import Rewrite
+from masking.roads import Untaken
+from masking.tokens import TokenCounter
 from masking.wire import Match, read_told
 
 logger = logging.getLogger("observation_masking")
@@ -349,8 +352,7 @@ class Exchange:
         recorder, history = engine.recorder, self._history
         if self._unmeasured:
             rewrite, size = self._unmeasured
-            observed = self._rewritten.observed
-            self._measuring = recorder.measure(rewrite, size, observed=observed)
+            self._have_measured(rewrite, size)
             self._unmeasured = None
         measured_history = history._measuring if history else None
 
@@ -401,8 +403,18 @@ class Exchange:
         if is_small and not self.received.replay:
             self._unmeasured = rewrite, size
             return
-        observed = self._rewritten.observed
-        self._measuring = self._engine.recorder.measure(rewrite, size, observed=observed)
+        self._have_measured(rewrite, size)
+
+    def _have_measured(self, rewrite: Rewrite, size: int) -> None:
+        masked, rewritten, engine = self._masked, self._rewritten, self._engine
+
+        def go_other_roads(counter: TokenCounter) -> Sequence[Untaken]:
+            if masked is None or masked.step is None or rewritten is None:
+                return ()
+            return engine.masker.ledgers.go_other_roads(masked.step, rewritten, counter)
+
+        observed = rewritten is not None and rewritten.observed
+        self._measuring = engine.recorder.measure(rewrite, size, go_other_roads, observed=observed)
 
 
 class ResponseCopy:

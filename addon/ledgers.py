@@ -1,10 +1,15 @@
 """What was sent, and what that says of the next request: a ledger for each kind of request."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 
-from addon.stages import Answered
+from addon.stages import Answered, Rewritten
 from masking.accounting import Entry, Ledger, Sent
 from masking.conversation import Conversation
+from masking.rewrite import Step
+from masking.roads import ROADS, OtherRoads, Untaken
+from masking.tokens import TokenCounter
 
 
 class Ledgers:
@@ -18,10 +23,28 @@ class Ledgers:
         numbers = count(1)
         self._sent, self._observed = Ledger(numbers=numbers), Ledger(numbers=numbers)
         self._replayed = Ledger()
+        self._roads = OtherRoads()
 
     def frozen_results(self, seed: bytes, conversation: Conversation) -> frozenset[int] | None:
         """Return the only results that may be masked while the prompt is cached; None for all."""
         return self._sent.frozen_results(seed, conversation)
+
+    def go_other_roads(
+        self, step: Step, rewritten: Rewritten, counter: TokenCounter
+    ) -> Sequence[Untaken]:
+        """Return a request as it would go out by the roads that were not taken.
+
+        Only where reasoning is in the way of the one that is on as shipped: elsewhere that is the
+        best, and nobody asks what the others would save. Call this in the thread of `enter`, in the
+        order in which requests were sent.
+        """
+        received = rewritten.received
+        is_masked = step.strategies.schema1.masks and received.purpose == "answer"
+        if step.conversation.binding is None or received.replay or not is_masked:
+            return ()
+        taken = [road.name for road in ROADS.values() if road.is_taken(received.settings)]
+        takes = rewritten.account == "takes"
+        return [*self._roads.go(step, taken, counter, takes_changes=takes)]
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request; None if the provider did not take it.
@@ -46,4 +69,8 @@ class Ledgers:
         ledger = self._observed if rewritten.observed else self._sent
         if rewritten.received.replay:
             ledger = self._replayed
-        return ledger.enter(sent, priced.pricing)
+        entry = ledger.enter(sent, priced.pricing)
+        untaken = measured.untaken if measured else ()
+        if not untaken:
+            return entry
+        return replace(entry, roads=self._roads.enter(untaken, sent, priced.pricing))

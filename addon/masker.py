@@ -16,7 +16,7 @@ from addon.ledgers import Ledgers
 from addon.memory import MemoryFiles
 from addon.pricer import Pricer
 from addon.recall import RecallWriter
-from addon.request import one_line
+from addon.request import name_betas, one_line
 from addon.stages import Group, Priced, Received, Rewritten
 from addon.threads import Pool
 from masking.config import Settings
@@ -26,7 +26,7 @@ from masking.held import AwaitedAnswer, HeldHistories, HeldRequest
 from masking.memory import Memories, digest_opening, is_held_out
 from masking.model import Decision
 from masking.request_cache import RequestCache
-from masking.rewrite import Rewrite, meet
+from masking.rewrite import Rewrite, Step, meet
 from masking.wire import OnHistoryEdit
 
 
@@ -63,7 +63,7 @@ class Carrier(Protocol):
     def replace(self, rewrite: Rewrite, received: Received) -> None:
         """Send the body of a rewrite in place of the client's, which a recording keeps.
 
-        Where it asks the provider to clear, the header says so, too.
+        Where it asks the provider to clear or to drop, the header says so, too.
         """
 
 
@@ -89,6 +89,7 @@ class Masked(NamedTuple):
     rewritten: what its record says.
     size: the bytes of its own body, decoded.
     substitute: what goes out if the attempt is refused; None if nothing does.
+    step: the request in its conversation; None where it could not be read.
     awaited: what is known of its conversation, for a request that continues its answer; None where
         that shows all of it.
     """
@@ -97,6 +98,7 @@ class Masked(NamedTuple):
     attempt: Attempt | None = None
     size: int = 0
     substitute: Substitute | None = None
+    step: Step | None = None
     awaited: AwaitedAnswer | None = None
 
 
@@ -204,7 +206,7 @@ class Masker:
         if draft.observed:
             bytes_after = len(carrier.encode(rewrite.body)) if is_changed else carrier.size
             rewritten = draft.describe(rewrite, bytes_after)
-            return Masked(rewritten, attempt, len(original), awaited=awaited)
+            return Masked(rewritten, attempt, len(original), step=step, awaited=awaited)
 
         # Replace its body.
         carrier.mark(rewrite.decisions)
@@ -216,15 +218,16 @@ class Masker:
                 arrived, size = rewrite.arrived, len(original)
                 self._recall.keep(rewrite.decisions, size, settings.recall, arrived)
         rewritten, substitute = draft.describe(rewrite, carrier.size), None
+        changes_header = instead is not None and instead.betas != rewrite.betas
         if instead is not None and body is not None:
             substitute = Substitute(
                 refused=carrier.wire_body,
                 body=body,
                 is_own=body is own,
-                betas=None if rewrite.clearing is None else betas,
+                betas=name_betas(betas or (), instead.betas) if changes_header else None,
                 rewritten=draft.describe(instead, len(body)),
             )
-        return Masked(rewritten, attempt, len(original), substitute, awaited)
+        return Masked(rewritten, attempt, len(original), substitute, step, awaited)
 
 
 def pass_through(carrier: Carrier, received: Received) -> Rewritten:
@@ -275,6 +278,7 @@ class _Draft:
             binding=rewrite.binding,
             masked=rewrite.masked,
             left_whole=rewrite.left_whole,
+            dropping="asked" if rewrite.drops and not self.observed else None,
         )
         if rewrite.clearing is None or self.observed:
             can_clear = self.attempt is not None and self.attempt.can_clear

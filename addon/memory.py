@@ -501,6 +501,7 @@ def _encode_past(past: Past) -> dict[str, object]:
         **_encode_read(past.last),
         # Versions that do not know this carry it along, and mask nothing of it.
         **({"cleared": moves} if past.cleared else {}),
+        **({"drops_reasoning": True} if past.drops_reasoning else {}),
         **past.unknown,
     }
 
@@ -513,6 +514,7 @@ def _decode_past(past: dict[str, _Json]) -> Past:
         last=_decode_anchor(past.pop("last"), past.pop("read", None)),
         sent=_time(past.pop("sent")),
         cleared=bool(cleared),
+        drops_reasoning=past.pop("drops_reasoning", False) is True,
         unknown=past,
     )
 

@@ -5,7 +5,7 @@ A request is whatever an engine holds, if it has the attributes of `Request`; mi
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Protocol
 from urllib.parse import parse_qsl
@@ -16,6 +16,8 @@ from masking.config import HostSettings
 from masking.errors import printable
 from masking.patterns import is_named
 from masking.wire import Match, find_format
+
+BETAS = "anthropic-beta"
 
 _MAX_NAME_CHARS = 200
 _MAX_CLIENT_CHARS = 64
@@ -289,3 +291,13 @@ def _is_large(message: Message) -> bool | None:
 
 def _any_begins(request: Request, signs: Iterable[tuple[str, re.Pattern[str]]]) -> bool:
     return any(sign.match(value) for name, sign in signs for value in request.headers.get_all(name))
+
+
+def name_betas(values: Sequence[str], betas: Iterable[str]) -> tuple[str, ...]:
+    """Return the values of the header `anthropic-beta` that name these too, behind their own."""
+    for beta in betas:
+        if beta in (each.strip() for value in values for each in value.split(",")):
+            continue
+        *before, last = values or [""]
+        values = (*before, f"{last},{beta}" if last.strip() else beta)
+    return tuple(values)

@@ -5,7 +5,7 @@ digests of its prompt.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -18,6 +18,7 @@ from masking.arrival import LeftOut
 from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
 from masking.prices import Pricing
+from masking.roads import Untaken
 from masking.window import BoundaryPrices
 from masking.wire import Cleared, OnHistoryEdit, Purpose, Usage, WireFormat
 
@@ -29,6 +30,9 @@ Resent = Literal["accepted", "refused"]
 
 Clearing = Literal["possible", "asked", "refused"]
 """Whether a provider could clear old results, was asked to, or refused the request that asked."""
+
+Dropping = Literal["asked", "refused"]
+"""Whether a provider was asked to drop reasoning that no longer fits, or refused to."""
 
 Interruption = Literal["client left", "provider failed", "proxy ended", "broken off"]
 """Why a response ended early; "broken off" where the engine does not say by whom."""
@@ -122,6 +126,7 @@ class Rewritten:
     account: what is known of that, where it matters and is known.
     clearing: whether the provider was, or could be, asked to clear old results; None if not.
     clearing_tokens: how many tokens that takes out of the prompt, by estimate.
+    dropping: whether the provider was asked to drop reasoning, or refused the request that asked.
     left_out: what is left out of it though it passes through, as its provider holds the history.
     """
 
@@ -142,6 +147,7 @@ class Rewritten:
     account: Verdict | None = None
     clearing: Clearing | None = None
     clearing_tokens: int = 0
+    dropping: Dropping | None = None
     left_out: LeftOut | None = None
 
 
@@ -153,7 +159,8 @@ class Measured:
     answer that repeats earlier ones, the places of their results. `shortened` are the places of the
     results that are sent shortened, and `quotes` counts the calls of that answer which quote what
     was left out of them. `folder` is the last part of the name of the one that the agent says it
-    works in, and `user` what it says of its user.
+    works in, and `user` what it says of its user. `untaken` is the request by the roads that were
+    not taken.
     """
 
     sizes: Sizes
@@ -164,6 +171,7 @@ class Measured:
     quotes: int = 0
     folder: str | None = None
     user: str | None = None
+    untaken: Sequence[Untaken] = ()
 
     def without_clearing(self) -> "Measured":
         """Return what is true if the provider has cleared nothing of what it was asked to."""

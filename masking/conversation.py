@@ -58,12 +58,14 @@ class CountedElement(NamedTuple):
     part: whose its tokens are, but for those of its results.
     results: the tokens of each of its tool results.
     placeholders: those of them that stand for others.
+    reasoning: those of its bound reasoning.
     """
 
     piece: Piece
     part: Part
     results: tuple[int, ...]
     placeholders: int = 0
+    reasoning: int = 0
 
 
 class MaskedElement(NamedTuple):
@@ -84,6 +86,7 @@ class ParsedElement:
 
     item, element: as decoded, and as the format reads it.
     size: what `WireFormat.measure_element` returns.
+    reasoning_size: the part of it that is bound reasoning.
     counted: its counted tokens.
     result_digests: a digest of each tool result, by which it is recognized.
     masked: the element as it was last masked, with what that depends on.
@@ -93,6 +96,7 @@ class ParsedElement:
     item: Any
     element: Element
     size: ElementSize | None = field(default=None, init=False)
+    reasoning_size: int | None = field(default=None, init=False)
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
     masked: MaskedElement | None = field(default=None, init=False)

@@ -225,7 +225,7 @@ class BoundaryMemory:
             for past in known.branches:
                 if not _is_of(past, chain, results) or (cleared_only and not past.cleared):
                     left.append(past)
-                elif cleared_only:
+                elif cleared_only or past.drops_reasoning:  # what was dropped no longer fits
                     met = past.last._replace(read=None)
                     left.append(replace(past, met=met, moves=(), cleared=False))
             if (*left,) != known.branches:

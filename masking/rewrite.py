@@ -19,7 +19,7 @@ from masking.arrival import (
     measure_left_out,
 )
 from masking.conversation import Conversation, index_request, read_again, with_targets
-from masking.edit.splice import append, apply
+from masking.edit.splice import append, apply, put
 from masking.held import AwaitedAnswer, Continued, HeldRequest
 from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
@@ -38,7 +38,9 @@ from masking.window import (
     Limits,
     MaskPolicy,
     decide,
+    find_dropped_reasoning,
     in_order,
+    was_passed_by,
 )
 from masking.window.clearing import decide_clearing
 from masking.window.decide import Clearing
@@ -88,6 +90,9 @@ class Rewrite:
     past: what is to be remembered of the conversation; None if nothing is.
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
         decided as `cleared`, and is no edit of ours.
+    drops: whether the provider is asked to drop reasoning that no longer fits what precedes it.
+    dropped: the elements whose reasoning it drops then, as far as that is known.
+    betas: what the header `anthropic-beta` must name for all that.
     arrived: what became of its long results at arrival; None if nobody looked.
     obstacle: why nothing old was looked at, where the provider holds the history; else None.
     left_out: what is left out of it, and of that history; None if nothing is, or it holds none.
@@ -104,6 +109,9 @@ class Rewrite:
     binding: OnHistoryEdit | None = None
     left_whole: bool = False
     clearing: Clearing | None = None
+    drops: bool = False
+    dropped: frozenset[int] = frozenset()
+    betas: tuple[str, ...] = ()
     arrived: Arrived | None = None
     obstacle: str | None = None
     left_out: LeftOut | None = None
@@ -184,10 +192,11 @@ def meet(
     # The window: what was masked stays so.
     context = None
     if memories is not None and held is None:
-        if strategies.schema1.masks:
-            context = memories.meet(arrived.conversation, now, lifetime, observed=observed)
-        else:
+        if not strategies.schema1.masks:
             memories.forget(arrived.conversation)
+        context = memories.meet(arrived.conversation, now, lifetime, observed=observed)
+        if not (strategies.schema1.masks or drops_reasoning(context)):
+            context = None
     return Step(
         arrived=arrived,
         strategies=strategies,
@@ -250,7 +259,12 @@ class Step:
     # The ways to send it.
 
     def rewrite(
-        self, *, takes_changes: bool = False, clears: bool = False, masks_new: bool = True
+        self,
+        *,
+        takes_changes: bool = False,
+        clears: bool = False,
+        drops: bool = False,
+        masks_new: bool = True,
     ) -> Rewrite:
         """Return the request as it goes out.
 
@@ -259,10 +273,12 @@ class Step:
             `bound_reasoning` is not "keep".
         clears: whether the provider may be asked to clear what must not be masked because reasoning
             is bound to it.
+        drops: whether it may be asked to drop reasoning instead that is bound to what is masked.
+            Once it was, each request of the conversation asks, whatever is said here.
         masks_new: off, the window masks nothing that it has not masked before.
 
-        No byte changes outside what `rewrite_request` says, and the edit that asks a provider to
-        clear. Raises WireError if the edits cannot be made and proven.
+        No byte changes outside what `rewrite_request` says, and the edits that ask a provider to
+        clear or to drop. Raises WireError if the edits cannot be made and proven.
         """
         arrived, policy, held = self.arrived, self.strategies.schema1, self.held
         conversation, strategies = arrived.conversation, self.strategies
@@ -279,7 +295,9 @@ class Step:
         if policy.wanted_arguments:
             conversation = with_targets(conversation, policy.wanted_arguments)
         binding = conversation.binding
-        binds = keeps_reasoning(binding, policy, takes_changes=takes_changes)
+        can_drop, context = self.can_drop, self.context
+        drops = drops and can_drop and not clears  # which costs no reasoning
+        binds = keeps_reasoning(binding, policy, takes_changes=takes_changes) and not drops
         if binds:  # whatever they changed would stand before reasoning, now or at the next request
             strategies = Strategies(schema1=policy)
         # The window decides as if nothing were redacted: a redaction must not move the boundary
@@ -291,12 +309,14 @@ class Step:
             else None
         )
         asks_summary = policy.masks and is_summary_request(conversation)
-        limits = Limits(self.only if masks_new else (), binds, asks_summary)
+        has_dropped = can_drop and drops_reasoning(context)
+        limits = Limits(self.only if masks_new else (), binds, drops or has_dropped, asks_summary)
         # Where the provider clears, nothing is masked: each has a bill of its own, and one break of
         # the cache is enough. A conversation that was masked is not cleared besides.
-        context, prices = self.context, self.prices
-        past = context and context.past
-        was_masked = past is not None and past.moves and not past.cleared
+        prices, past = self.prices, context and context.past
+        was_masked = past is not None and (
+            past.drops_reasoning or (past.moves and not past.cleared)
+        )
         if clears and binds and context is not None and not was_masked:
             window = decide_clearing(conversation, policy, prices, context, limits)
         else:
@@ -318,10 +338,27 @@ class Step:
             body = conversation.request.splice(edits, conversation.list_path)
         elif edits.replacements:
             body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
+        betas = list[str]()
         wanted = conversation.wire.clearing
         if clearing is not None and wanted is not None:
             edit = wanted.write_edit(clearing.keep, clearing.excluded)
             body = append(body, conversation.document, wanted.edits_path, edit)
+            betas.append(wanted.beta)
+        # Where a text before reasoning has changed, or may have, the provider drops the reasoning.
+        dropping, dropped = conversation.wire.dropping, frozenset[int]()
+        is_changed = drops and (
+            (context is not None and was_passed_by(conversation, context))
+            or changes_before_reasoning(conversation, decisions, edits)
+        )
+        if (has_dropped or is_changed) and dropping is not None:
+            document = conversation.document
+            if edits.moves or edits.replacements:
+                document = apply(document, edits, conversation.list_path)
+            body = put(body, document, *dropping.write_edit(document))
+            betas.append(dropping.beta)
+            if past is not None:
+                past = replace(past, drops_reasoning=True)
+                dropped = find_dropped_reasoning(conversation, past)
         return Rewrite(
             body=body,
             conversation=conversation,
@@ -334,8 +371,20 @@ class Step:
             binding=binding,
             left_whole=left_whole,
             clearing=clearing,
+            drops=has_dropped or is_changed,
+            dropped=dropped,
+            betas=tuple(betas),
             arrived=arrived,
         )
+
+    @property
+    def can_drop(self) -> bool:
+        """Whether its provider can be asked to drop bound reasoning that no longer fits."""
+        client = self.conversation
+        wanted, is_bound = client.wire.dropping, client.binding in ("refuses", "may_refuse")
+        if wanted is None or not is_bound or self.context is None:
+            return False
+        return wanted.find_obstacle(client.document, client.path, client.model) is None
 
     def rewrite_as_arrived(self) -> Rewrite | None:
         """Return a request that is not remembered as it would have gone out had all of it been.
@@ -409,14 +458,24 @@ def changes_bound_prefix(rewrite: Rewrite) -> bool:
     """Whether a rewrite changes a text that reasoning in the request is bound to."""
     if rewrite.binding is None:
         return False
-    elements = rewrite.conversation.elements
+    return changes_before_reasoning(rewrite.conversation, rewrite.decisions, rewrite.edits)
+
+
+def changes_before_reasoning(
+    conversation: Conversation, decisions: Sequence[Decision], edits: Edits
+) -> bool:
+    """Whether decisions change a text that reasoning in a request may be bound to."""
+    elements = conversation.elements
     changed = (
-        each.result.element
-        for each in rewrite.decisions
-        if each.replacements and each.reason != "cleared"
+        each.result.element for each in decisions if each.replacements and each.reason != "cleared"
     )
-    first = min((*rewrite.edits.dropped, *changed), default=len(elements))
+    first = min((*edits.dropped, *changed), default=len(elements))
     return any(element.is_bound for element in elements[first:])
+
+
+def drops_reasoning(context: ConversationContext | None) -> bool:
+    """Whether a conversation is one whose provider was asked to drop reasoning."""
+    return context is not None and context.past is not None and context.past.drops_reasoning
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

@@ -23,6 +23,7 @@ ROOMS = {
     "memory": ("masking.memory", "masking.held"),
     "road": ("masking.rewrite", "masking.messages_api"),
     "accounting": ("masking.accounting",),
+    "roads": ("masking.roads",),
     "config": ("masking.config",),
     "face": ("masking",),
     # What carries requests to it, and shows what became of them: from the ground floor up.
@@ -64,7 +65,7 @@ ROOMS = {
 """The modules and folders of each room; one that is in none is a `KeyError` here."""
 
 LEAVES = ("nouns", "tokens", "prices", "wire", "edit", "index")
-CORE = (*LEAVES, "window", "strategies", "memory", "road", "accounting", "config", "face")
+CORE = (*LEAVES, "window", "strategies", "memory", "road", "accounting", "roads", "config", "face")
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "nouns": (),
@@ -85,6 +86,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # Nothing that works knows where its settings came from.
     "config": (*LEAVES, "window", "strategies", "road"),
     "accounting": (*LEAVES, "window", "strategies", "memory", "road"),
+    # All ways to save beside each other, with what each would cost.
+    "roads": (*LEAVES, "window", "strategies", "memory", "road", "accounting"),
     # The public face: nothing inside imports it.
     "face": CORE[:-1],
     # The ground floor: a request, the configuration, files, threads. It decides nothing.

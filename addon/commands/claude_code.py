@@ -267,8 +267,8 @@ class _Planner:
                 # Its value may contain a password.
                 return self._leave(f"{BASE_URL}, from {found.where}, is no plain http(s) URL")
         named, sent = self._find_model() or ("", None)
-        # Every account is refused an edit there, so none is tried. What `--shorten` and
-        # `--provider-clearing` do is no edit of what the model has seen.
+        # Every account is refused an edit there, so none is tried. What the optional roads do is
+        # not refused.
         if find_messages_binding(sent) == "refuses" and not self._changes_bound:
             called = sent if named == sent else f"{sent} ({named})"
             return self._leave(

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from addon.accounts import find_learned
 from addon.agents import find_agent
+from addon.commands.road_table import RoadRow, print_roads
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
@@ -170,6 +171,13 @@ def print_answer(
             print_text(
                 console, "Masking pays in long sessions: in short ones there is little to hide."
             )
+    print_roads(
+        console,
+        [
+            RoadRow(f"{agent}, {_DATE.sub('', model or 'no model')}", group.bill, group.roads)
+            for agent, model, group in answer.list_models()
+        ][:_MOST_MODELS],
+    )
     if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
         console.print("Next: ", end="", highlight=False)
         console.print(find_agent(agent).start, style="bold", highlight=False, soft_wrap=True)
@@ -433,7 +441,23 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
 
 
 def _describe_group(group: Group) -> dict[str, object]:
-    return {"sessions": group.sessions, **_describe_bill(group.bill)}
+    described: dict[str, object] = {"sessions": group.sessions, **_describe_bill(group.bill)}
+    if group.roads:
+        described["roads"] = {
+            name: _describe_beside(beside) for name, beside in group.roads.items()
+        }
+    return described
+
+
+def _describe_beside(beside: Bill) -> dict[str, float]:
+    """Return what requests would have cost by another road, and how far that may be off."""
+    dollars, tokens = beside.dollars, beside.tokens
+    return {
+        "dollars": dollars.after,
+        "dollars_error": dollars.error,
+        "input_tokens": tokens.after,
+        "input_tokens_error": tokens.error,
+    }
 
 
 def _describe_bill(bill: Bill) -> dict[str, object]:

@@ -20,6 +20,7 @@ from addon.places import shipped
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
+from masking.roads import ROADS, Road
 from masking.window import MaskPolicy
 
 if TYPE_CHECKING:  # `obsmask run` has these options, too, and an agent waits for it
@@ -50,23 +51,32 @@ observe_option = click.option(
 OBSERVE = 'mode="observe"'
 """The override that this option is."""
 
-provider_clearing_option = click.option(
-    "--provider-clearing",
-    is_flag=True,
-    help="For models that reject changed tool results: have Anthropic clear old ones itself "
-    "(context editing, a beta).",
-)
+OPTIONAL_ROADS = tuple(road for road in ROADS.values() if road.option)
 
-PROVIDER_CLEARING = "schema1.provider_clearing=true"
 
-shorten_option = click.option(
-    "--shorten",
-    is_flag=True,
-    help="Also cut long tool output down to its beginning and end, from the first time it is sent.",
-)
+def road_options(command: _Function) -> _Function:
+    """Add an option for each road that a user may switch on."""
+    options = [
+        click.option(road.option, name_road(road), is_flag=True, help=road.help)
+        for road in OPTIONAL_ROADS
+    ]
+    return _add_all(command, options)
 
-SHORTEN = "arrival.enabled=true"
-"""The override that this option is."""
+
+def name_road(road: Road) -> str:
+    """Return the name of a road's option as a parameter."""
+    return road.option.removeprefix("--").replace("-", "_")
+
+
+def read_roads(given: Mapping[str, Any]) -> list[str]:
+    """Return the roads that were asked for, as overrides of a `ConfigFile`."""
+    return [
+        f"{path}={dump_toml(value)}"
+        for road in OPTIONAL_ROADS
+        if given[name_road(road)]
+        for path, value in road.settings.items()
+    ]
+
 
 # The configuration
 
@@ -213,6 +223,7 @@ def read_replay_settings(
                 (rule, Ruled(own.strategies, _price(own, pricing)))
                 for rule, own in settings.choices
             ),
+            taken=tuple(road.name for road in OPTIONAL_ROADS if road.is_taken(settings)),
         )
         for pricing in pricings
     ]

@@ -46,6 +46,7 @@ from addon.commands.options import (
     replay_options,
     work_options,
 )
+from addon.commands.road_table import RoadRow, print_roads
 from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
@@ -133,6 +134,7 @@ def command(
         rows=is_one and (report is not None or not total),
         requests=as_json and not total,
         chart=report is not None,
+        roads=True,
         since=choice.since,
         account=account,
     )
@@ -205,6 +207,7 @@ class Wanted(NamedTuple):
     requests: what `--json` prints of its requests.
     chart: what the report draws of it.
     sliding: what it would have cost had the window slid, and whether it was masked already.
+    roads: what it would have cost by other roads.
     since: of logs, requests before that are replayed and not counted.
     account: that of the sessions of logs; None if it is not known.
     """
@@ -213,6 +216,7 @@ class Wanted(NamedTuple):
     requests: bool = False
     chart: bool = False
     sliding: bool = True
+    roads: bool = False
     since: datetime | None = None
     account: Account | None = None
 
@@ -325,7 +329,13 @@ def replay_session(
         log.account = wanted.account
     slides = wanted.sliding and (log is None or wanted.requests or wanted.chart)
     compared_requests = compare_requests(
-        session, settings, counter(), passed_over, with_sliding=slides, references=references
+        session,
+        settings,
+        counter(),
+        passed_over,
+        with_sliding=slides,
+        with_roads=wanted.roads,
+        references=references,
     )
     for compared in compared_requests:
         if log is not None and wanted.since is not None and compared.chosen.when < wanted.since:
@@ -491,6 +501,7 @@ def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
         print_text(console, assumed)
     if len(replays) == 1:
         console.print(render_conversations(first, total=total))
+        print_roads(console, [RoadRow("all", first.totals.bill, first.totals.roads)])
     else:
         console.print(_render_by_prices(replays))
     if first.passed_over:

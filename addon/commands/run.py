@@ -21,16 +21,16 @@ from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreg
 from addon.commands.options import (
     MOST_PORTS,
     OBSERVE,
-    PROVIDER_CLEARING,
-    SHORTEN,
+    OPTIONAL_ROADS,
     PolicyCommand,
     as_value,
+    name_road,
     observe_option,
     policy_options,
-    provider_clearing_option,
     read_overrides,
     read_proxy_arguments,
-    shorten_option,
+    read_roads,
+    road_options,
     whole_number,
 )
 from addon.config import advise
@@ -59,6 +59,7 @@ from addon.records.words import (
     explain_passed,
     render_last_line,
     render_outgrown,
+    tell_roads,
     why_nothing_masked,
 )
 from masking.wire import SIGNED
@@ -129,8 +130,7 @@ def _read_ports(text: str) -> tuple[int, ...]:
     help="Use this running proxy instead of starting one.",
 )
 @observe_option
-@provider_clearing_option
-@shorten_option
+@road_options
 @policy_options
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARGS]..."
@@ -218,10 +218,9 @@ def _open_session(
             'websocket.mode="http"': changes,
             'websocket.mode="pass"': as_it_is,
             OBSERVE: given["observe"],
-            PROVIDER_CLEARING: given["provider_clearing"],
-            SHORTEN: given["shorten"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
+        wanted += read_roads(given)
         if transparent is not None:
             wanted.append(f"page.port={transparent.page_port}")
         return OwnProxy(
@@ -239,7 +238,7 @@ def _open_session(
         changes
         or read_overrides(given)
         or any(given[name] for name in ("config", "tag", "reverse", "transparent"))
-        or any(given[name] for name in ("observe", "provider_clearing", "shorten"))
+        or any(given[name] for name in ("observe", *map(name_road, OPTIONAL_ROADS)))
     ):
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
@@ -577,7 +576,9 @@ def render_end(
 
     deaths: how often the proxy ended by itself; `log`, if there is one, says why.
     """
-    return "; ".join(filter(None, _render_parts(tally, health, remedies, ended, deaths, log)))
+    line = "; ".join(filter(None, _render_parts(tally, health, remedies, ended, deaths, log)))
+    roads = "" if health.lost_records else tell_roads(tally)
+    return f"{line}. {roads}" if roads else line
 
 
 def _render_parts(
@@ -637,5 +638,7 @@ def _explain_unmasked(tally: Tally, health: Health, remedies: Remedies) -> str:
     elif why == PASSED["unknown"]:
         why = why._replace(command=remedies.held, change=())
     return why.explain(
-        advise(Path(health.config)), shortens=health.shortens or tally.arrival.is_any
+        advise(Path(health.config)),
+        shortens=health.shortens or tally.arrival.is_any,
+        has_roads=bool(tell_roads(tally)),
     )

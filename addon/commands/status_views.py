@@ -36,6 +36,7 @@ from addon.records.words import (
     list_arrival,
     list_clearings,
     list_costs,
+    list_drops,
     list_outgrown,
     list_quota,
     list_rereads,
@@ -43,6 +44,7 @@ from addon.records.words import (
     render_resent,
     render_saved,
     render_uncertain,
+    tell_roads,
     why_lost,
 )
 from addon.request import one_line
@@ -179,6 +181,11 @@ def _describe_untouched(tally: Tally) -> Rows:
         yield f"nothing masked, because {explain_unmasked(tally)}"
 
 
+def _describe_roads(tally: Tally) -> Rows:
+    if roads := tell_roads(tally):
+        yield roads
+
+
 def _describe_observed(tally: Tally) -> Rows:
     if tally.dry_run is not None:
         yield f"{count_requests(tally.dry_run.count)}: {render_observed(tally.dry_run)}"
@@ -290,12 +297,14 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "Requests": _describe_requests,
     "Input": _describe_input,
     "": _describe_untouched,
+    "Roads": _describe_roads,
     "Observed": _describe_observed,
     "Output": _describe_answers,
     "Cache": _describe_cache,
     "Failed": _describe_failures,
     "Sent again": _describe_resent,
     "Cleared": list_clearings,
+    "Dropped": list_drops,
     "Most expensive": _describe_most_expensive,
     "Redacted": _describe_redaction,
     "Reduced": _describe_reduction,

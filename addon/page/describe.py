@@ -23,6 +23,7 @@ from addon.records.words import (
     find_currency,
     list_clearings,
     list_cost,
+    list_drops,
     list_rereads,
     list_saved,
     render_headline,
@@ -30,6 +31,7 @@ from addon.records.words import (
     render_resent,
     render_tally,
     tell_quota,
+    tell_roads,
 )
 
 _SPARK = 60
@@ -191,7 +193,10 @@ def _list_notes(tally: Tally) -> Iterator[str]:
     if tally.resent:
         yield render_resent(tally)
     yield from list_clearings(tally)
+    yield from list_drops(tally)
     yield from list_rereads(tally)
+    if roads := tell_roads(tally):
+        yield roads
 
 
 def describe_conversation(conversation: Conversation) -> Described:

@@ -12,8 +12,8 @@ from mitmproxy.net import encoding
 from addon.content import estimate_bytes, read_body
 from addon.engine import Engine, Exchange
 from addon.proxy.marks import are_flows_kept, is_recording, keep_original, mark
-from addon.proxy.resend import BETAS, SecondTries
-from addon.request import HeaderFields
+from addon.proxy.resend import SecondTries
+from addon.request import BETAS, HeaderFields, name_betas
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite
@@ -174,18 +174,8 @@ class HttpCarrier:
         if received.settings.recording.keep_original and is_recording(ctx.options):
             keep_original(self._flow, self._flow.request.content or b"")
         self._flow.request.content = rewrite.body
-        wanted = rewrite.conversation.wire.clearing
-        if rewrite.clearing is not None and wanted is not None:
-            name_beta(self._flow.request.headers, wanted.beta)
-
-
-def name_beta(headers: http.Headers, beta: str) -> None:
-    """Have a request's `anthropic-beta` name a beta, after those that it names."""
-    named = headers.get_all(BETAS)
-    if beta in (each.strip() for value in named for each in value.split(",")):
-        return
-    *before, last = named or [""]
-    headers.set_all(BETAS, [*before, f"{last},{beta}" if last.strip() else beta])
+        if (betas := name_betas(self.betas, rewrite.betas)) != self.betas:
+            self._flow.request.headers.set_all(BETAS, betas)
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:

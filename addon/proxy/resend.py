@@ -22,10 +22,10 @@ from mitmproxy.proxy.layers.http import HttpLayer, HTTPMode
 from mitmproxy.proxy.mode_specs import UpstreamMode
 
 from addon.proxy.marks import drop_original, mark_resent
+from addon.request import BETAS
 
 logger = logging.getLogger("observation_masking")
 
-BETAS = "anthropic-beta"
 
 SECONDS = 600.0
 """How long an answer may take. mitmproxy lets a connection be idle for as long."""

@@ -68,6 +68,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "account": rewritten.account,
         "tried": rewritten.tried,
         "clearing": rewritten.clearing,
+        "dropping": rewritten.dropping,
         "bytes_before": rewritten.bytes_before,
         "bytes_after": rewritten.bytes_after,
         "hook_us": rewritten.hook_us,
@@ -197,6 +198,14 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
         **_describe_bill(cost.after, "after"),
         "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
         "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
+        "roads": {
+            name: (
+                round(bill.tokens.after, _TOKEN_DIGITS),
+                round(bill.tokens.error, _TOKEN_DIGITS),
+            )
+            for name, bill in entry.roads.items()
+        }
+        or None,
         **_describe_arrival(entry.arrival),
     }
 

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from addon.accounts import Verdict
 from addon.quota import QuotaWindow
-from addon.stages import Clearing, Group, Interruption, Resent
+from addon.stages import Clearing, Dropping, Group, Interruption, Resent
 from masking.accounting import Basis
 from masking.memory import PrefixState
 from masking.prices import Source
@@ -220,7 +220,8 @@ class RequestRecord(_Record):
         Verdict | None,
         means(
             "Where that depends on the account: whether this one `takes` or `refuses` such a "
-            "request; null if that is not known."
+            "request, or `refuses_drop`, which is also one that has the reasoning dropped; null if "
+            "that is not known."
         ),
     ] = None
     tried: Annotated[Flag, means("Whether the request was masked to find that out.")] = False
@@ -230,6 +231,13 @@ class RequestRecord(_Record):
             "Whether the provider was `asked` to clear older results itself; `refused` if it "
             "refused that request, and the record is of the one without; `possible` if it could "
             "have been asked, and was not, to clear results that stay for reasoning."
+        ),
+    ] = None
+    dropping: Annotated[
+        Dropping | None,
+        means(
+            "Whether the provider was `asked` to drop reasoning that no longer fits what precedes "
+            "it; `refused` if it refused that request, and the record is of the one without."
         ),
     ] = None
     slides: Annotated[
@@ -483,6 +491,15 @@ class RequestRecord(_Record):
     saved_tokens_error_by_chance: Annotated[
         Error, means("The part of that which evens out over many requests.", "input tokens")
     ] = 0.0
+    roads: Annotated[
+        Mapping[str, tuple[Amount, Error]] | None,
+        means(
+            "What the prompt would have cost by other roads that are open to it and not taken "
+            "(`shorten`, `clear`, `drop`), each with by how much that may be off; null if the "
+            "model binds no reasoning.",
+            "input tokens",
+        ),
+    ] = None
     arrival_saved_tokens: Annotated[
         Amount | None,
         means(
@@ -515,7 +532,7 @@ class RequestRecord(_Record):
         """Why results stay that reasoning is bound to; None where nothing is, or nobody minds."""
         if self.binding != "may_refuse" or self.account is None:
             return self.binding
-        return "account" if self.account == "refuses" else None
+        return None if self.account == "takes" else "account"
 
     @property
     def replaced(self) -> int:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from masking.config import MetricsSettings, Settings
 from masking.memory import digest_opening
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
+from masking.roads import Untaken
 from masking.tokens import TokenCounter, load_o200k_base
 from masking.wire import count_transformations, read_cleared, read_usage
 
@@ -114,8 +116,15 @@ class Recorder:
 
         self._worker.submit(job)
 
-    def measure(self, rewrite: Rewrite, size: int, *, observed: bool = False) -> Measuring:
-        """Measure a request of so many bytes.
+    def measure(
+        self,
+        rewrite: Rewrite,
+        size: int,
+        go_other_roads: Callable[[TokenCounter], Sequence[Untaken]] = lambda _: (),
+        *,
+        observed: bool = False,
+    ) -> Measuring:
+        """Measure a request of so many bytes, also as it would go out by other roads.
 
         When too many wait, leave its tokens uncounted, or all of it. Its tokens stay uncounted,
         too, if another request has waited for that for long enough.
@@ -132,6 +141,8 @@ class Recorder:
                 load_o200k_base()  # for the first one, while no other request waits for the turn
             with large_work(size) if size >= LARGE_BYTES else nullcontext():
                 measured = _measure(rewrite, counter)
+                if counter is not None and measured.prompt is not None:
+                    measured = replace(measured, untaken=self._go(go_other_roads, counter))
             if measured.prompt is None:
                 self.left_out.add("tokens")
             if rewrite.redactions is not None:
@@ -143,6 +154,17 @@ class Recorder:
         measuring = self._worker.submit(job, can_be_cancelled=False)
         measuring.add_done_callback(release)
         return measuring
+
+    def _go(
+        self, go_other_roads: Callable[[TokenCounter], Sequence[Untaken]], counter: TokenCounter
+    ) -> Sequence[Untaken]:
+        try:
+            return go_other_roads(counter)
+        except Exception as error:  # noqa: BLE001 - the request is recorded without them
+            logger.warning(
+                f"could not tell what another setting would save ({type(error).__name__})"
+            )
+            return ()
 
     def finish(
         self,

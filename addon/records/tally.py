@@ -109,6 +109,23 @@ def read_bill(record: RequestRecord) -> Bill:
     )
 
 
+def read_roads(record: RequestRecord) -> dict[str, Bill]:
+    """Return what a request cost, as `before`, beside what it would have cost by other roads."""
+    paid, in_dollars = record.cost_tokens_after, record.cost_dollars_after
+    if paid is None or not record.roads:
+        return {}
+    price = None if in_dollars is None or not paid else in_dollars / paid
+    roads = {}
+    for name, (cost, error) in record.roads.items():
+        tokens = Money(1, paid, cost, Margin(error))
+        if price is None:
+            roads[name] = Bill(tokens=tokens, unpriced=tokens)
+        else:
+            dollars = Money(1, price * paid, price * cost, tokens.margin.scale(price))
+            roads[name] = Bill(tokens=tokens, dollars=dollars)
+    return roads
+
+
 def _read_saved_at_arrival(record: RequestRecord) -> Bill:
     """Return what was left out of a request at arrival as a bill: without it, it costs nothing."""
     saved, in_dollars = record.arrival_saved_tokens, record.arrival_saved_dollars
@@ -260,6 +277,31 @@ class Waits:
         return sorted(self.seconds)[max(0, ceil(len(self.seconds) * percent / 100) - 1)]
 
 
+@dataclass(slots=True)
+class DropSign:
+    """The output of a conversation, before the first request that had reasoning dropped and since.
+
+    `requests_*` count the answers whose tokens the provider has counted.
+    """
+
+    requests_before: int = 0
+    tokens_before: int = 0
+    requests_since: int = 0
+    tokens_since: int = 0
+
+    def add(self, record: RequestRecord) -> None:
+        """Count a request of the conversation."""
+        tokens = record.completion_tokens
+        if not is_plausible(tokens):
+            return
+        if record.dropping == "asked" or self.requests_since:
+            self.requests_since += 1
+            self.tokens_since += tokens
+        else:
+            self.requests_before += 1
+            self.tokens_before += tokens
+
+
 # All sums of some requests
 
 
@@ -286,6 +328,10 @@ class Tally:
     clearings: requests whose provider was asked to clear, by what came of it: `cleared`,
         `nothing cleared`, `refused`, or `asked` where it said nothing.
     cleared_tokens: what it says that it cleared of them.
+    droppings: requests whose provider was asked to drop reasoning: `asked`, or `refused`.
+    drop_signs: what became of the output of conversations whose reasoning is bound, by id.
+    roads: what requests with bound reasoning cost, as `before`, beside what they would have cost by
+        other roads.
     tokens_before, tokens_after: of the requests, before and after masking; a request that asks how
         many tokens it has (`purpose` is `count`) sends none to a model.
     uncounted: requests whose tokens were not counted.
@@ -324,6 +370,9 @@ class Tally:
     clearable: int = 0
     clearings: Counter[str] = field(default_factory=Counter)
     cleared_tokens: int = 0
+    droppings: Counter[str] = field(default_factory=Counter)
+    drop_signs: dict[str, DropSign] = field(default_factory=dict)
+    roads: dict[str, Bill] = field(default_factory=dict)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
@@ -427,6 +476,10 @@ class Tally:
             told = "asked" if uses is None else "cleared" if uses else "nothing cleared"
             self.clearings[told if record.clearing == "asked" else "refused"] += 1
             self.cleared_tokens += record.cleared_tokens or 0
+        if record.dropping is not None:
+            self.droppings[record.dropping] += 1
+        if record.binding is not None and record.conversation_id is not None:
+            self.drop_signs.setdefault(record.conversation_id, DropSign()).add(record)
         self.redaction.add(record)
         if record.reduction_stage is not None:
             self.reductions[record.reduction_stage] += 1
@@ -452,6 +505,8 @@ class Tally:
         self.bill += bill
         if record.masking != "observed":
             self.masked_bill += bill
+        for name, beside in read_roads(record).items():
+            self.roads[name] = self.roads.get(name, NO_BILL) + beside
         key = record.conversation_id
         is_changed = record.cost_tokens_before != record.cost_tokens_after
         if key is not None and (key in self.balances or is_changed or record.boundary_moved):

@@ -20,6 +20,7 @@ from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
 from masking.accounting import NO_BILL, Bill, Money, is_about_nothing
 from masking.model import REASONS
+from masking.roads import ROADS, Road
 
 # Amounts of money
 
@@ -420,6 +421,7 @@ def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
         if tally.summaries:
             yield count_summaries(tally.summaries)
     yield from list_clearings(tally)
+    yield from list_drops(tally)
     if tally.dry_run is not None:
         some = "" if tally.dry_run.count == tally.count else f"{tally.dry_run.count:,} "
         yield f"{some}only observed: {render_observed(tally.dry_run)}"
@@ -652,6 +654,21 @@ def list_clearings(tally: Tally) -> Iterator[str]:
             yield f"{count_requests(counts[name])}: {name}"
 
 
+def list_drops(tally: Tally) -> Iterator[str]:
+    """Yield how many requests had reasoning dropped, and what came of that."""
+    asked, refused = tally.droppings["asked"], tally.droppings["refused"]
+    if asked:
+        signs = [s for s in tally.drop_signs.values() if s.requests_before and s.requests_since]
+        sign = ""
+        if signs:
+            was = sum(s.tokens_before for s in signs) / sum(s.requests_before for s in signs)
+            now = sum(s.tokens_since for s in signs) / sum(s.requests_since for s in signs)
+            sign = f": since then {now:,.0f} tokens of output a request, before {was:,.0f}"
+        yield f"{count_requests(asked)} had reasoning dropped that no longer fits{sign}"
+    if refused:
+        yield f"{count_requests(refused)}: refused to drop reasoning"
+
+
 _MOST_NAMED = 3
 """The conversations that `list_outgrown` names."""
 
@@ -681,6 +698,67 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
         yield f"{one_line(record.model or '?')} at {one_line(record.host)}{sizes}"
 
 
+# Other roads
+
+
+_LEAST_SHARE = 0.01
+"""What saves less of a bill is not worth a word."""
+
+ROADS_PAGE = "docs/agents.md#roads"
+
+
+class OpenRoad(NamedTuple):
+    """A road that was not taken: what it would have cost and saved, and how far off that may be.
+
+    Amounts are in the unit of the bill that it stands beside.
+    """
+
+    road: Road
+    cost: float
+    saved: float
+    error: float
+
+
+def find_roads(bill: Bill, roads: Mapping[str, Bill]) -> list[OpenRoad]:
+    """Return the roads by which a bill would have been lower for certain, the cheapest first.
+
+    roads: as in `Tally`.
+    """
+    paid, found = bill.shown.after, []
+    for name, beside in roads.items():
+        money = beside.dollars if bill.is_in_dollars else beside.tokens
+        if money.is_certain and money.saved >= _LEAST_SHARE * paid and name in ROADS:
+            found.append(OpenRoad(ROADS[name], paid - money.saved, money.saved, money.error))
+    return sorted(found, key=lambda each: each.cost)
+
+
+def render_roads(bill: Bill, roads: Mapping[str, Bill], whose: str = "this session") -> str:
+    """Return what other roads would have cost; empty if none would have saved anything.
+
+    `with --provider-clearing this session would have cost $1.02 instead of $1.31 (22% ±1 less),
+    with --shorten $1.27 (3% less)`.
+    """
+    currency, paid, words = find_currency(bill), bill.shown.after, list[str]()
+    for road, cost, saved, error in find_roads(bill, roads):
+        less = f"{saved / paid:.0%}{render_error(error / paid, '{:.0f}')} less"
+        more = ", but more output" if road.adds_output else ""
+        amount = currency.render(cost)
+        if not words:
+            amount = f"{whose} would have cost {amount} instead of {currency.render_bare(paid)}"
+        words.append(f"with {road.option} {amount} ({less}{more})")
+    return ", ".join(words)
+
+
+def tell_roads(tally: Tally) -> str:
+    """Return what other roads would have saved, as a sentence that says where they are explained.
+
+    It is empty if none would have saved anything.
+    """
+    whose = "this session" if len(tally.conversations) < 2 else "these sessions"
+    roads = render_roads(tally.bill, tally.roads, whose)
+    return f"{_capitalize(roads)}: {ROADS_PAGE}" if roads else ""
+
+
 # Why nothing was masked
 
 
@@ -701,13 +779,17 @@ class WhyUnmasked(NamedTuple):
     price: str = ""
     is_bound: bool = False
 
-    def explain(self, advice: Advice = _ADVICE, *, shortens: bool = False) -> str:
+    def explain(
+        self, advice: Advice = _ADVICE, *, shortens: bool = False, has_roads: bool = False
+    ) -> str:
         """Return why, and what changes that; first what costs no reasoning.
 
         advice: how to change the configuration. shortens: whether long results are shortened
-        already.
+        already. has_roads: whether what other roads would have saved is told besides.
         """
         words = [self.because]
+        if self.is_bound and has_roads:
+            return self.because
         if self.is_bound and not shortens:
             words.append(SHORTENS)
         remedies = [self.command] if self.command else []
@@ -776,7 +858,8 @@ _ERRORS = WhyUnmasked(
 
 def explain_unmasked(tally: Tally) -> str:
     """Return why no tool result was changed, and what would change that."""
-    return why_nothing_masked(tally).explain(shortens=tally.arrival.is_any)
+    why = why_nothing_masked(tally)
+    return why.explain(shortens=tally.arrival.is_any, has_roads=bool(tell_roads(tally)))
 
 
 def why_nothing_masked(tally: Tally) -> WhyUnmasked:
@@ -915,6 +998,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
     if tally.resent:
         yield render_resent(tally)
     yield from list_clearings(tally)
+    yield from list_drops(tally)
     if tally.passed_through:
         passed = ", ".join(f"{count} {why}" for why, count in tally.passed_through.most_common())
         yield f"passed through: {passed}"

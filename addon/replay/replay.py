@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
@@ -26,6 +26,7 @@ from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.request_cache import RequestCache
 from masking.rewrite import Strategies, meet
+from masking.roads import ROADS, OtherRoads, RoadName, Untaken
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
 from masking.wire import CHAT, Usage, WireFormat
@@ -127,6 +128,7 @@ class ReplaySettings:
     slides: the boundary moves at every turn, whatever the prices.
     remembers: what was sent masked or shortened is remembered, as in mitmdump.
     rules: strategies and prices for some requests; the first rule that fits a request counts.
+    taken: the roads that the configuration switches on.
     """
 
     strategies: Strategies
@@ -136,6 +138,7 @@ class ReplaySettings:
     slides: bool = False
     remembers: bool = False
     rules: tuple[tuple[Rule, Ruled], ...] = ()
+    taken: tuple[RoadName, ...] = ()
 
     def choose(self, recorded: RecordedRequest, conversation: Conversation) -> "ReplaySettings":
         """Return the settings that hold for a request."""
@@ -201,12 +204,16 @@ def replay(
     settings: ReplaySettings,
     counter: TokenCounter,
     passed_over: Counter[str] | None = None,
+    *,
+    with_roads: bool = False,
 ) -> Iterator[ReplayedRequest]:
     """Yield the outcome of each request of a session.
 
     A request that cannot be masked is skipped, and counted by reason in `passed_over`.
+
+    with_roads: bill it by the other roads, too, where reasoning is bound.
     """
-    replayer = _Replayer(settings, counter)
+    replayer = _Replayer(settings, counter, OtherRoads() if with_roads else None)
     for recorded in session.requests():
         try:
             yield replayer.replay(recorded)
@@ -218,8 +225,13 @@ def replay(
 class _Replayer:
     """Decides and bills the requests of a session, one after the other, as the addon does."""
 
-    def __init__(self, settings: ReplaySettings, counter: TokenCounter) -> None:
-        self._settings, self._counter = settings, counter
+    def __init__(
+        self, settings: ReplaySettings, counter: TokenCounter, roads: OtherRoads | None
+    ) -> None:
+        self._settings, self._counter, self._roads = settings, counter, roads
+        self._asks = {
+            name: is_asked for road in settings.taken for name, is_asked in ROADS[road].asks.items()
+        }
         self._ledger = Ledger()
         self._number = 0
         self._cache, self._counted_cache = RequestCache(), RequestCache()
@@ -246,8 +258,11 @@ class _Replayer:
             now=recorded.when.timestamp(),
             lifetime=math.inf if settings.ttl is None else settings.ttl,
         )
-        outcome = step.rewrite()
+        outcome = step.rewrite(**self._asks)
         step.remember(outcome)
+        untaken: Sequence[Untaken] = ()
+        if self._roads is not None and client.binding is not None and settings.policy.masks:
+            untaken = [*self._roads.go(step, settings.taken, self._counter)]
         arrived, conversation = step.arrived, outcome.conversation
 
         # Bill. What the provider reported is of the prompt before masking, or else of the one that
@@ -273,6 +288,8 @@ class _Replayer:
             pieces=pieces,
         )
         entry = self._ledger.enter(sent, pricing)
+        if self._roads is not None and untaken:
+            entry = replace(entry, roads=self._roads.enter(untaken, sent, pricing))
         return ReplayedRequest(
             number=self._number,
             model=conversation.model,

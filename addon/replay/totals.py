@@ -7,7 +7,7 @@ conversations to know whether every price is known.
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from addon.replay.references import SessionReferences
@@ -100,15 +100,17 @@ def compare_requests(
     passed_over: Counter[str] | None = None,
     *,
     with_sliding: bool = True,
+    with_roads: bool = False,
     references: SessionReferences | None = None,
 ) -> Iterator[ComparedRequest]:
     """Replay a session; yield its requests in order.
 
     Without the sliding window, which takes as long as the chosen policy, that stands in its place.
+    The other roads are those beside the chosen policy.
     The session is read once more to find its references, unless they are given.
     """
     by_request = (references or SessionReferences(session)).find(settings)
-    chosen = replay(session, settings, counter, passed_over)
+    chosen = replay(session, settings, counter, passed_over, with_roads=with_roads)
     if with_sliding:
         sliding = replay(session, replace(settings, slides=True), counter)
         pairs: Iterable[tuple[ReplayedRequest, ReplayedRequest]] = zip(sliding, chosen, strict=True)
@@ -219,6 +221,8 @@ class Totals:
     bill: under the chosen policy; `sliding` where the window slides at every turn.
     arrival: what was left out at arrival.
     recorded: of the requests that were masked already when they were recorded, as they were sent.
+    roads: where reasoning is bound, what requests cost under the chosen policy, as `before`, beside
+        what they would cost by other roads.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
     """
@@ -237,6 +241,7 @@ class Totals:
     sliding: Bill = NO_BILL
     arrival: ArrivalTotals = NO_ARRIVAL
     recorded: Bill = NO_BILL
+    roads: Mapping[str, Bill] = field(default_factory=dict)
     worst: WorstBill | None = None
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
@@ -264,15 +269,24 @@ def _add_prices(some: _Prices, others: _Prices) -> _Prices:
     return tuple(counts.items())
 
 
+def add_roads(some: Mapping[str, Bill], others: Mapping[str, Bill]) -> Mapping[str, Bill]:
+    """Return the bills of two groups of requests by other roads together."""
+    if not others:
+        return some
+    names = dict.fromkeys((*some, *others))
+    return {name: some.get(name, NO_BILL) + others.get(name, NO_BILL) for name in names}
+
+
 _Add = Callable[[Any, Any], Any]
 
 _ADD_OTHERS: Mapping[str, _Add] = {
     "window_turns": max,
     "worst": _choose_worse,
+    "roads": add_roads,
     "prices": _add_prices,
 }
 _ADDING: Mapping[str, _Add] = {
-    field.name: _ADD_OTHERS.get(field.name, operator.add) for field in fields(Totals)
+    each.name: _ADD_OTHERS.get(each.name, operator.add) for each in fields(Totals)
 }
 """How each field is added."""
 
@@ -338,6 +352,7 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         sliding=compared.sliding.entry.bill,
         arrival=arrival,
         recorded=entry.recorded or NO_BILL,
+        roads={name: entry.bill.beside(road) for name, road in entry.roads.items()},
         worst=worst,
         chosen_rereads=rereads,
         sliding_rereads=compared.sliding_rereads,

@@ -231,6 +231,21 @@ class Bill:
         )
         return replace(self, tokens=tokens, dollars=dollars, unpriced=unpriced)
 
+    def beside(self, other: "Bill") -> "Bill":
+        """Return what requests cost, as `before`, beside what they would have cost by another bill.
+
+        How far the difference may be off is what the other bill says of its own.
+        """
+
+        def compare(own: Money, others: Money) -> Money:
+            return Money(own.requests, own.after, others.after, others.margin)
+
+        return Bill(
+            tokens=compare(self.tokens, other.tokens),
+            dollars=compare(self.dollars, other.dollars),
+            unpriced=compare(self.unpriced, other.unpriced),
+        )
+
     def without_saving(self) -> "Bill":
         """Return the bill of requests of which nobody knows what was saved."""
 

@@ -129,6 +129,8 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     conversation, decisions, edits = rewrite.conversation, rewrite.decisions, rewrite.edits
     head, elements = _count_head(conversation, counter), _count_elements(conversation, counter)
     sent = _mask_elements(conversation, elements, decisions, counter)
+    for place in rewrite.dropped:
+        sent[place] = _drop_reasoning(sent[place])
     first = _make_head_piece(conversation, head)
     before = (first, *_make_pieces(conversation, elements))
     after = (first, *_make_pieces(conversation, sent))
@@ -161,7 +163,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     # What is sent, by part. A piece may render a result shorter than it was counted, so its results
     # never have more tokens than it has.
     parts: defaultdict[Part, int] = defaultdict(int, {"system": head.texts, "tools": head.tools})
-    for piece, part, results, placeholders in sent:
+    for piece, part, results, placeholders, _ in sent:
         of_results = min(sum(results), piece.tokens)
         placeholders = min(placeholders, of_results)
         parts[part] += piece.tokens - of_results
@@ -254,6 +256,11 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
                 sum([image.tokens for image in result.images]) + sum(map(count_text, result.texts))
                 for result in element.results
             ]
+        ),
+        reasoning=sum(
+            [each.tokens + count_text(each.text) for each in wire.read_reasoning(item)]
+            if element.is_bound
+            else ()
         ),
     )
     return counted
@@ -364,9 +371,17 @@ def _mask_element(
         digest = blake2b(piece.digest + digest_of(edits), digest_size=16).digest()
         change = sum(results) - sum(element.results)
         piece = piece._replace(digest=digest, tokens=piece.tokens + change)
-    counted = CountedElement(piece, element.part, tuple(results), placeholders)
+    counted = element._replace(piece=piece, results=tuple(results), placeholders=placeholders)
     known.masked = MaskedElement(decisions, counted)
     return counted
+
+
+def _drop_reasoning(element: CountedElement) -> CountedElement:
+    """Return an element without its reasoning, as where the provider drops that."""
+    piece = element.piece
+    digest = blake2b(piece.digest + b"dropped", digest_size=16).digest()
+    piece = piece._replace(digest=digest, tokens=piece.tokens - element.reasoning)
+    return element._replace(piece=piece, reasoning=0)
 
 
 # What a record says of a request.

@@ -249,13 +249,14 @@ class Schema1Table:
         default="try",
         description='What to do with results that later reasoning is bound to: `"keep"` masks '
         'none of them; `"try"` masks them where Anthropic accepts that; `"drop"` also masks them '
-        "where the provider then silently drops the reasoning (OpenAI). The newest models bind "
-        "their reasoning to everything before it, tool results included. Anthropic accepts "
-        "masking for accounts created before August 31, 2026, at claude-opus-5-5, sonnet-5-5, "
-        "haiku-5-5, and fable-5-1. To find out, the proxy masks one request from Claude Code or "
-        "pydantic-ai; if Anthropic refuses it, the proxy sends the agent's own bytes at once, the "
-        "agent gets the response to those, and the account is left alone for 30 days. This needs "
-        "the memory.",
+        "where the provider then drops the reasoning: OpenAI does so silently, and Anthropic if a "
+        "request asks for it, by the field `thinking.block_binding` and one more name in the "
+        "`anthropic-beta` header. The newest models bind their reasoning to everything before it, "
+        "tool results included. Anthropic accepts masking for accounts created before August 31, "
+        "2026, at claude-opus-5-5, sonnet-5-5, haiku-5-5, and fable-5-1. To find out, the proxy "
+        "masks one request from Claude Code or pydantic-ai; if Anthropic refuses it, the proxy "
+        "sends the agent's own bytes at once, the agent gets the response to those, and the "
+        "account is left alone for 30 days. This needs the memory.",
     )
     provider_clearing: StrictBool = Field(
         default=False,
@@ -859,11 +860,13 @@ class Settings(Tables):
     def changes_bound(self) -> bool:
         """Whether any request is changed even where the model refuses edits before its reasoning.
 
-        Results are shortened before the model sees them, or the provider clears them itself.
+        Results are shortened before the model sees them, or the provider clears them itself, or
+        drops the reasoning.
         """
         return any(
             (one.strategies.arrival.enabled and one.strategies.shortens)
             or (one.strategies.schema1.masks and one.schema1.provider_clearing)
+            or (one.strategies.schema1.masks and one.schema1.bound_reasoning == "drop")
             for one in self.with_rules
         )
 

@@ -22,8 +22,10 @@ from masking.window.decide import (
     call_key,
     decide,
     evaluate,
+    find_dropped_reasoning,
     in_order,
     measure_candidates,
+    was_passed_by,
 )
 from masking.window.placeholder import (
     RECALL_ID_CHARS,
@@ -62,6 +64,7 @@ __all__ = [
     "decide",
     "encode_text",
     "evaluate",
+    "find_dropped_reasoning",
     "in_order",
     "is_recall_id",
     "is_summary_request",
@@ -74,5 +77,6 @@ __all__ = [
     "price_boundary",
     "recall_id",
     "recall_id_of",
+    "was_passed_by",
     "window_edge",
 ]

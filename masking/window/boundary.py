@@ -12,7 +12,7 @@ only the last request is decided.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import KeepReason, Target
 from masking.prices import LATEST_ENDS, PriceStep, Pricing, ReadsAt, fits_window
 from masking.window.policy import MaskPolicy
-from masking.wire.format import Marks, WireFormat
+from masking.wire.format import Marks, WireFormat, measure_charges
 
 _RENT_FORCES = 1.5
 """The boundary moves once the rent is this many prices, whatever the plan says: where results
@@ -113,6 +113,8 @@ class Layout(NamedTuple):
     turns: the number of tool turns before each tool result.
     sizes: the size of each tool result's content.
     marked: the size of what stands before the list, up to the last cache mark in it.
+    bound: the positions of the elements that hold bound reasoning, each with the size of everything
+        before it.
     """
 
     requests: tuple[RequestSize, ...]
@@ -120,6 +122,7 @@ class Layout(NamedTuple):
     turns: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     marked: int = 0
+    bound: tuple[tuple[int, int], ...] = ()
 
 
 def lay_out(conversation: Conversation) -> Layout:
@@ -137,7 +140,26 @@ def lay_out(conversation: Conversation) -> Layout:
         tuple(laid.turns_before),
         tuple(laid.sizes),
         head.marked,
+        tuple(laid.bound),
     )
+
+
+class Reasoning(NamedTuple):
+    """Bound reasoning: the size of everything before its element, and its own."""
+
+    offset: float
+    size: float
+
+
+def measure_reasoning(conversation: Conversation, layout: Layout) -> tuple[Reasoning, ...]:
+    """Return the bound reasoning in a request, in order, in estimated tokens."""
+    wire, parsed, found = conversation.wire, conversation.parsed, []
+    for at, offset in layout.bound:
+        known = parsed[at]
+        if known.reasoning_size is None:
+            known.reasoning_size = measure_charges(wire.read_reasoning(known.item))
+        found.append(Reasoning(offset, known.reasoning_size))
+    return tuple(found)
 
 
 class _Sizes(Fold[ParsedElement]):
@@ -150,6 +172,8 @@ class _Sizes(Fold[ParsedElement]):
         self.offsets: list[int] = []
         self.turns_before: list[int] = []
         self.sizes: list[int] = []
+        self.bound: list[tuple[int, int]] = []
+        self._count = 0
         self._wire = wire
         self._counts_on = self._has_turn = False
 
@@ -158,7 +182,10 @@ class _Sizes(Fold[ParsedElement]):
         if known.size is None:
             known.size = self._wire.measure_element(known.item)
         total, contents = known.size
-        speaker, _, calls, _, _ = known.element
+        speaker, _, calls, _, is_bound = known.element
+        if is_bound:
+            self.bound.append((self._count, self.size))
+        self._count += 1
         if speaker == "assistant":
             if not self._counts_on:
                 self.requests.append(RequestSize(self.size, self.turns, len(self.offsets)))
@@ -238,7 +265,8 @@ class Boundary(Copyable):
 
     `candidates` are the results of the last request, `marked` is the size of what stands before the
     messages, up to the last cache mark in it. With moves that were `sent`, `begin` bills those, and
-    only the last request is to be decided.
+    only the last request is to be decided. A move also takes out the `reasoning` from there on that
+    the provider then drops.
     """
 
     def __init__(
@@ -248,6 +276,7 @@ class Boundary(Copyable):
         prices: BoundaryPrices,
         marked: float = 0.0,
         sent: SentMoves | None = None,
+        reasoning: Sequence[Reasoning] = (),
     ) -> None:
         self.position = BoundaryPosition(0, 0)
         self._candidates = candidates
@@ -256,6 +285,11 @@ class Boundary(Copyable):
         self._read, self._write = prices.read, prices.write
         self._marked = marked
         self._moves = sent
+        self._reasoning = reasoning
+        self._dropped: set[int] = set()
+        """The places of the reasoning that was dropped."""
+        self._dropped_unsent = 0.0
+        """The size of what the current move drops, of reasoning that is new in this request."""
         self._eligible = EligibleResults(candidates, policy)
         self._request = RequestSize(0, 0, 0)
         self._edge = 0
@@ -291,6 +325,7 @@ class Boundary(Copyable):
         prices: BoundaryPrices,
         sent: SentMoves | None,
         history: History,
+        reasoning: Sequence[Reasoning] = (),
     ) -> "Boundary":
         """Return the boundary at the last request of a layout, which has begun.
 
@@ -299,11 +334,11 @@ class Boundary(Copyable):
         """
         *earlier, last = layout.requests
         kept = None if prices.slides else history.recall(cls)
-        if kept is not None and kept._leads_to(layout, candidates, policy, prices, sent):
+        if kept is not None and kept._leads_to(layout, candidates, policy, prices, sent, reasoning):
             boundary = kept.copy()
-            boundary._continue(candidates, sent)
+            boundary._continue(candidates, sent, reasoning)
         else:
-            boundary = cls(candidates, policy, prices, layout.marked, sent)
+            boundary = cls(candidates, policy, prices, layout.marked, sent, reasoning)
         if prices.slides:  # there is nothing to bill
             boundary._number = len(earlier)
         else:
@@ -324,6 +359,7 @@ class Boundary(Copyable):
         policy: MaskPolicy,
         prices: BoundaryPrices,
         sent: SentMoves | None,
+        reasoning: Sequence[Reasoning],
     ) -> bool:
         """Whether the requests so far are the first of a layout, and would have led here again.
 
@@ -335,6 +371,8 @@ class Boundary(Copyable):
             or (*self._requests,) != layout.requests[:-1][:number]
             or not self._eligible.has_received(candidates)
             or (moves is None) != (sent is None)
+            or [each for each in self._reasoning if each.offset < self._size]
+            != [each for each in reasoning if each.offset < self._size]
         ):
             return False
         if sent is None:
@@ -343,9 +381,14 @@ class Boundary(Copyable):
         masked = {n: (*places,) for n, places in sent.masked.items() if n < number and places}
         return first == self._rent_forgotten_at and masked == self._billed_moves
 
-    def _continue(self, candidates: Sequence[Candidate], sent: SentMoves | None) -> None:
-        """Go on with the results and the moves of a later request."""
-        self._candidates, self._moves = candidates, sent
+    def _continue(
+        self,
+        candidates: Sequence[Candidate],
+        sent: SentMoves | None,
+        reasoning: Sequence[Reasoning],
+    ) -> None:
+        """Go on with what a later request holds."""
+        self._candidates, self._moves, self._reasoning = candidates, sent, reasoning
         self._eligible.continue_with(candidates)
 
     def begin(self, request: RequestSize) -> None:
@@ -370,8 +413,9 @@ class Boundary(Copyable):
         if places := moves.masked.get(self._number):
             # It is billed whatever the rule would have said.
             self._billed_moves[self._number] = (*places,)
-            saving = sum(self._candidates[place].saving for place in places)
             first = min(self._candidates[place].offset for place in places)
+            saving = sum(self._candidates[place].saving for place in places)
+            saving += self._measure_dropped(first)
             self._move(saving, self._move_price(saving, first), first)
             self._eligible.mark_sent_masked(places)
 
@@ -391,6 +435,7 @@ class Boundary(Copyable):
 
         # The price of moving is that of one request: with all masked at once, less as it stands.
         # `flat` is the same in a prompt below every price step, where nothing else changes.
+        saving += self._measure_dropped(offset)
         flat = self._move_price(saving, offset)
         stay, go = self._factor(self._sent), self._factor(self._sent - saving)
         price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
@@ -404,7 +449,7 @@ class Boundary(Copyable):
             or self._rent >= _RENT_FORCES * price
             or (self._rent >= _RENT_ALLOWS * price and self._plan_moves_now(flat))
         )
-        if flat > 0 and not (is_due and self._keeps_promise(flat)):
+        if flat > 0 and not (is_due and self._keeps_promise(flat, saving)):
             return False
         self._move(saving, flat, offset)
         self._fresh = eligible.mark_masked()
@@ -450,6 +495,8 @@ class Boundary(Copyable):
             part = self._read * self._sent + self._price + new
             self._unmasked_bill += whole
             self._saved += whole - self._factor(size - self._masked) * part
+            self._masked += self._dropped_unsent
+            self._dropped_unsent = 0.0
             self._eligible.receive(self._request.results)
         self._size = size
         self._requests.append(self._request)
@@ -509,11 +556,26 @@ class Boundary(Copyable):
         self._masked += saving
         self._first_masked = min(self._first_masked, offset)
         self._rent = 0.0
+        for place in self._find_dropped(offset, self._request.size):
+            at, size = self._reasoning[place]
+            self._dropped.add(place)
+            self._dropped_unsent += size if at >= self._size else 0.0
 
-    def _keeps_promise(self, price: float) -> bool:
+    def _measure_dropped(self, offset: float) -> float:
+        """Return the size of the reasoning that a move drops after an offset, if it was sent."""
+        places = self._find_dropped(offset, self._size)
+        return sum(self._reasoning[place].size for place in places)
+
+    def _find_dropped(self, offset: float, end: float) -> list[int]:
+        """Return the places of the reasoning in between that is not dropped yet."""
+        first = bisect_left(self._reasoning, offset, key=lambda each: each.offset)
+        places = range(first, bisect_left(self._reasoning, end, key=lambda each: each.offset))
+        return [place for place in places if place not in self._dropped]
+
+    def _keeps_promise(self, price: float, saving: float) -> bool:
         """Whether the promise would hold if this were the conversation's last request."""
         loss = self._policy.estimated_loss
-        sizes = self._size, self._sent - self._eligible.saving
+        sizes = self._size, self._sent - saving
         # What is new in the request may lift either prompt over a price step. The bills rise then,
         # and the promise must hold all the same. Between two steps more that is new only makes it
         # safer, so it is enough to look at nothing new, and at just over what reaches each step.

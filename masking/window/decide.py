@@ -30,6 +30,7 @@ from masking.window.boundary import (
     PinnedResults,
     SentMoves,
     lay_out,
+    measure_reasoning,
     window_edge,
 )
 from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
@@ -110,7 +111,8 @@ class Past:
 
     `sent` is when that request left, in seconds of any clock that does not go back. `cleared` says
     whether the moves are those of what the provider was asked to clear; nothing is masked then.
-    `unknown` is what a later version has written of it, carried along.
+    `drops_reasoning` says whether it was asked to drop reasoning that no longer fits; each later
+    request asks, too. `unknown` is what a later version has written of it, carried along.
     """
 
     met: Anchor
@@ -118,6 +120,7 @@ class Past:
     last: Anchor
     sent: float
     cleared: bool = False
+    drops_reasoning: bool = False
     unknown: Fields = field(default_factory=dict)
 
     @property
@@ -183,11 +186,13 @@ class Limits(NamedTuple):
     only: the places of the results that may be masked, at a boundary that does not move; None if
         any may.
     keeps_reasoning: reasoning of the model is bound to all that precedes it, and is to be kept.
+    drops_reasoning: it is dropped where what precedes it changes.
     asks_summary: an agent asks for a summary of its history, and gets it of the whole, if possible.
     """
 
     only: Container[int] | None = None
     keeps_reasoning: bool = False
+    drops_reasoning: bool = False
     asks_summary: bool = False
 
 
@@ -266,7 +271,9 @@ def decide(
                 evaluated[place] = decision
             sent = find_sent_moves(past, masked, context, limits)
         candidates = measure_candidates(evaluated, layout, conversation.history)
-        boundary = Boundary.at_last(layout, candidates, policy, prices, sent, conversation.history)
+        reasoning = measure_reasoning(conversation, layout) if limits.drops_reasoning else ()
+        history = conversation.history
+        boundary = Boundary.at_last(layout, candidates, policy, prices, sent, history, reasoning)
         if (
             limits.asks_summary
             and _leaves_reasoning(conversation, limits, past, again)
@@ -320,6 +327,27 @@ def decide(
     if limits.keeps_reasoning:
         return WindowDecisions(_name_bound(decisions, last_bound), past)
     return WindowDecisions(tuple(decisions), past)
+
+
+def find_dropped_reasoning(conversation: Conversation, past: Past) -> frozenset[int]:
+    """Return the elements whose reasoning no longer fits, as a text before it was masked later."""
+    results, elements = conversation.results, conversation.elements
+    answers = [*find_answers(elements, in_runs=conversation.wire.answers_in_runs)]
+    dropped = set[int]()
+    for move in past.moves:
+        masked = [results[place].element for place, _, _ in move.results if place < len(results)]
+        made = move.anchor.answers
+        end = answers[made].start if made < len(answers) else len(elements)
+        dropped.update(range(min(masked, default=end), end))
+    return frozenset(at for at in dropped if elements[at].is_bound)
+
+
+def was_passed_by(conversation: Conversation, context: ConversationContext) -> bool:
+    """Whether requests of the conversation may have been sent of which nothing is remembered."""
+    past = context.past
+    if past is None:
+        return any(element.is_bound for element in conversation.elements)
+    return _was_passed_by(conversation, past, context)
 
 
 def leave_whole(conversation: Conversation) -> WindowDecisions:

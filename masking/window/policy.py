@@ -59,7 +59,7 @@ class MaskPolicy:
     keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
     bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "try": do so on
         accounts whose provider takes the request all the same; "drop": also where the provider
-        then drops the reasoning. Never where it refuses the request.
+        then drops the reasoning, by itself or as asked. Never where it refuses the request.
     keep_tools: keep the results of these tools, however old (globs; see `masking.patterns`).
     mask_tools: unless empty, mask the results of these tools alone (globs). A tool whose name is
         unknown is named by neither.

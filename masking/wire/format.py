@@ -205,6 +205,11 @@ def no_texts(_body: Document) -> Sequence[str]:
     return ()
 
 
+def no_charges(_element: object) -> Sequence[Charge]:
+    """Return no charges."""
+    return ()
+
+
 def always(*_: object) -> bool:
     """Return True, whatever is asked."""
     return True
@@ -243,6 +248,20 @@ class ClearingFormat(NamedTuple):
     beta: str
 
 
+class DroppingFormat(NamedTuple):
+    """How a request of a format lets its provider drop reasoning that no longer fits its prefix.
+
+    find_obstacle: returns why a request cannot do so, by its document, its path and its model; None
+        if it can.
+    write_edit: returns what is put into its document, and where.
+    beta: as in `ClearingFormat`.
+    """
+
+    find_obstacle: Callable[[Document, str, str | None], str | None]
+    write_edit: Callable[[Document], tuple[Path, object]]
+    beta: str
+
+
 class WireFormat(NamedTuple):
     """How a wire format is read: data, and functions of one element. All strategies use the same.
 
@@ -277,6 +296,8 @@ class WireFormat(NamedTuple):
     compacts: whether a request asks for its history in short, by its document and its path; None
         if there is no such request.
     clearing: how a request asks its provider to clear old results; None if there is no such way.
+    dropping: how it lets its provider drop bound reasoning; None if there is no such way.
+    read_reasoning: returns the charges of an element's bound reasoning, where there is such a way.
     find_held: returns what history the provider holds, where that is the only reason why a request
         must pass unchanged, by its document; None if there is none, or another reason. None itself
         if the format has no such requests.
@@ -306,6 +327,8 @@ class WireFormat(NamedTuple):
     forbids_tools: Callable[[Document], bool] = chooses_no_tool
     compacts: Callable[[Document, str], bool] | None = None
     clearing: ClearingFormat | None = None
+    dropping: DroppingFormat | None = None
+    read_reasoning: Callable[[object], Sequence[Charge]] = no_charges
     find_held: Callable[[Document], HeldHistory | None] | None = None
     may_be_continued: Callable[[Document], bool] = never
 

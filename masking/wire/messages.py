@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
+from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.tokens import count_claude, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
@@ -18,6 +18,7 @@ from masking.wire.format import (
     Charge,
     ClearingFormat,
     Document,
+    DroppingFormat,
     HeadSize,
     HeldHistory,
     Marks,
@@ -40,6 +41,7 @@ from masking.wire.parts import (
     find_last_mark,
     find_lifetimes,
     find_messages_binding,
+    is_binding_assumed,
     read_address,
     read_picture,
     unmark_parts,
@@ -364,9 +366,10 @@ _RUN_BY_VENDOR = ("server_tool_use", "mcp_tool_use")
 def find_clearing_obstacle(document: Document, path: str) -> str | None:
     """Return why a request cannot ask for the provider's clearing; None if it can.
 
-    A request that asks for it itself has an obstacle already.
+    A request that asks for it itself has an obstacle already. Where no path is known, as of a file,
+    it is that of the API.
     """
-    if not _ASKS_BY_HEADER.search(path):
+    if path and not _ASKS_BY_HEADER.search(path):
         return "betas are named in the body"
     managed = document.get(_EDITS_PATH[0])
     edits = managed.get(_EDITS_PATH[1]) if isinstance(managed, dict) else None
@@ -399,6 +402,47 @@ def write_clearing_edit(keep: int, excluded: Sequence[str]) -> Mapping[str, obje
     return {**edit, "exclude_tools": [*excluded]} if excluded else edit
 
 
+# Dropping of bound reasoning by the provider
+# (https://platform.claude.com/docs/en/build-with-claude/preserved-thinking).
+
+_THINKS = ("adaptive", "enabled")
+
+
+def find_dropping_obstacle(document: Document, path: str, model: str | None) -> str | None:
+    """Return why a request cannot have bound thinking dropped; None if it can.
+
+    What its client says of that stays, and without thinking nothing is bound. Where a request says
+    nothing of thinking, the models that bind it think all the same; of others nobody knows. The
+    path is as in `find_clearing_obstacle`.
+    """
+    if path and not _ASKS_BY_HEADER.search(path):
+        return "betas are named in the body"
+    thinking = document.get("thinking")
+    if thinking is None:
+        return "the model is not known" if is_binding_assumed(model) else None
+    if not isinstance(thinking, dict) or thinking.get("type") not in _THINKS:
+        return "there is no thinking"
+    asked = thinking.get("block_binding")
+    is_open = isinstance(asked, dict) and asked.get(_MISMATCH_BEHAVIOR[-1]) is None
+    return None if asked is None or is_open else "the client says what becomes of bound thinking"
+
+
+def write_dropping_edit(document: Document) -> tuple[Path, object]:
+    """Return what has bound thinking dropped that no longer fits, and where it is put."""
+    if document.get("thinking") is not None:
+        return _MISMATCH_BEHAVIOR, "drop_block"
+    binding = {_MISMATCH_BEHAVIOR[-1]: "drop_block"}
+    return _MISMATCH_BEHAVIOR[:1], {"type": "adaptive", "block_binding": binding}
+
+
+def read_reasoning(message: object) -> Sequence[Charge]:
+    """Return the charges of a message's thinking."""
+    if not isinstance(message, dict):
+        return ()
+    blocks = objects(message.get("content"))
+    return [_charge_block(block) for block in blocks if block.get("type") in _THINKING]
+
+
 _BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
 
 MESSAGES = WireFormat(
@@ -429,6 +473,12 @@ MESSAGES = WireFormat(
         write_clearing_edit,
         beta="context-management-2025-06-27",
     ),
+    dropping=DroppingFormat(
+        find_dropping_obstacle,
+        write_dropping_edit,
+        beta="thinking-binding-controls-2026-08-01",
+    ),
+    read_reasoning=read_reasoning,
     find_held=find_held,
     may_be_continued=may_be_continued,
 )

@@ -8,8 +8,8 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.connection import Server
 from mitmproxy.test import taddons, tflow
 
-from addon.proxy.flows import name_beta
 from addon.proxy.resend import SecondTries, SecondTry
+from addon.request import name_betas
 
 
 def make_flow(port: int) -> http.HTTPFlow:
@@ -146,6 +146,4 @@ def test_it_goes_out_with_the_betas_that_the_client_has_named(betas: tuple[str, 
     ],
 )
 def test_a_beta_is_named_once(before: list[str], after: list[str]) -> None:
-    headers = http.Headers([(b"Anthropic-Beta", value.encode()) for value in before])
-    name_beta(headers, "new")
-    assert after == headers.get_all("anthropic-beta")
+    assert after == [*name_betas(before, ["new"])]

@@ -81,11 +81,12 @@ class Agent:
         task: str = "Look at all of it.",
         streams: bool = True,
         user: str | None = None,
+        beta: str = BINDING_BETA,
     ) -> None:
         self.items: list[Item] = [{"role": "user", "content": task}]
         self.refusals = 0
         self.end = ""
-        self._key, self._model, self._client = key, model, client
+        self._key, self._model, self._client, self._beta = key, model, client, beta
         self._others: Item = {"stream": streams}
         if user is not None:
             self._others["metadata"] = {"user_id": user}
@@ -111,7 +112,7 @@ class Agent:
             "host": "api.anthropic.com",
             "user-agent": self._client,
             "x-api-key": self._key,
-            "anthropic-beta": BINDING_BETA,
+            "anthropic-beta": self._beta,
         }
         body = encoded(ask(self.items, model=self._model, **self._others))
         with live.client() as client:

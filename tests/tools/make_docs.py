@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 import masking
 from addon.commands.group import obsmask
 from addon.commands.options import POLICY_KEYS
+from addon.config_commands import dump_toml
 from addon.records.record import McpRecord, RequestRecord, describe_fields
 from masking.config import ROOT as ROOT_TABLE
 from masking.config import list_keys
@@ -28,6 +29,7 @@ from masking.config.settings import Tables
 from masking.model import REASONS
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
+from masking.roads import ROADS
 from masking.window import MaskPolicy
 from tests.support.client_table import (
     list_clients,
@@ -247,6 +249,17 @@ def list_reasons(_: str) -> Iterator[str]:
         yield f"| `{reason}` | {by} | {_escape(info.sentence)} |"
 
 
+def list_roads(_: str) -> Iterator[str]:
+    """Yield the ways to save: how each is switched on, what it changes, and what it gives up."""
+    yield "| way | switch | what it changes | what you give up | open to |"
+    yield "|---|---|---|---|---|"
+    for road in ROADS.values():
+        settings = ", ".join(f"`{path}={dump_toml(v)}`" for path, v in road.settings.items())
+        switch = f"`{road.option}`, {settings}" if road.option else "on"
+        cells = road.name, switch, road.does, road.gives_up, road.open_to
+        yield f"| {' | '.join(map(_escape, cells))} |"
+
+
 def list_public_names(_: str) -> Iterator[str]:
     """Yield what `from masking import ...` gives, each with the first line of its docstring."""
     yield "| name | |"
@@ -263,6 +276,7 @@ _STRATEGIES = {"schema1": "masking", "redaction": "redaction", "reduction": "red
 
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
+    "roads": list_roads,
     "settings": list_settings,
     "tables of": list_list_of_tables,
     "example of": list_example,

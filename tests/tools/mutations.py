@@ -52,7 +52,7 @@ MUTATIONS = (
     Mutation(
         "the guard of the promise",
         BOUNDARY,
-        "if flat > 0 and not (is_due and self._keeps_promise(flat)):",
+        "if flat > 0 and not (is_due and self._keeps_promise(flat, saving)):",
         "if flat > 0 and not is_due:",
         "tests/spec/test_09_boundary_and_promise.py",
     ),

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import sqrt
+from types import MappingProxyType
 from typing import NamedTuple
 
 from addon.replay.logs.session import Account, CostOnly
-from addon.replay.totals import Totals
+from addon.replay.totals import Totals, add_roads
 from masking.accounting import NO_BILL, Bill
 
 
@@ -46,20 +47,28 @@ class LoggedSession(NamedTuple):
 class Group:
     """Sessions that have something in common.
 
-    bound, held: as in `Totals`.
+    bound, held, roads: as in `Totals`.
     """
 
     sessions: int = 0
     bill: Bill = NO_BILL
     bound: int = 0
     held: int = 0
+    roads: Mapping[str, Bill] = field(default_factory=dict)
 
-    def add(self, bill: Bill, bound: int = 0, held: int = 0) -> None:
+    def add(
+        self,
+        bill: Bill,
+        bound: int = 0,
+        held: int = 0,
+        roads: Mapping[str, Bill] = MappingProxyType({}),
+    ) -> None:
         """Add a session."""
         self.sessions += 1
         self.bill += bill
         self.bound += bound
         self.held += held
+        self.roads = add_roads(self.roads, roads)
 
 
 LENGTHS = (10, 30, 100)
@@ -110,7 +119,8 @@ class LogAnswer:
             if session.cost_only == "shortened":
                 continue
             group = self.by_model.setdefault((session.agent, model), Group())
-            group.add(bill, totals.bound, totals.held)
+            roads = totals.roads if is_known else {}
+            group.add(bill, totals.bound, totals.held, roads)
             if is_known:
                 self.hidden += totals
         self.unread.update(session.unread)

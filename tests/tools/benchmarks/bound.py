@@ -1,11 +1,12 @@
-"""What masking saves where reasoning is bound to old results: on old accounts, and by clearing.
+"""What each road saves where reasoning is bound to old results, on accounts of both kinds.
 
 `python -m tests.tools.benchmarks.bound FILES`: conversations of Anthropic Messages from files, each
 answer with a thought before it, marked as claude-code marks them, behind 10,000 tokens of system
 prompt and tool schemas. Each request goes through the engine as through a proxy, with the shipped
 configuration and its memory, to the strict provider: what that refuses is sent again as the engine
 says; what it would refuse as the client wrote it is taken. The provider clears as Anthropic
-documents it, errors and short results included. Bills are those of
+documents it, errors and short results included. It signs each thought for what it was sent, and
+drops those that no longer fit from a request that lets it; any other it refuses. Bills are those of
 `tests.tools.provider.vendor_caches`, in o200k tokens. It prints the bill relative to sending
 everything, the worst request of any conversation, and the refusals, hidden and seen by a client; it
 exits with 1 if a client saw one, or if a request exceeds `1 + max_loss` by more than a percentage
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.config import CONFIG_NAME, ConfigFile
+from addon.config_commands import dump_toml
 from addon.engine import Engine
 from addon.places import shipped
 from addon.replay.replay import Session
@@ -33,6 +35,7 @@ from addon.stages import Received as Arrived
 from masking.model import Decision
 from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite
+from masking.roads import ROADS
 from masking.tokens import TokenCounter
 from tests.support.kinds import make_text
 from tests.support.marking import mark_as_claude_code
@@ -46,7 +49,7 @@ from tests.tools.benchmarks.marked import (
     list_blocks,
     read_bodies,
 )
-from tests.tools.provider.messages import CLEARING_BETA, check, edit, sign_anew
+from tests.tools.provider.messages import check, drops, edit, find_signatures, sign, sign_anew
 from tests.tools.provider.script import Received
 from tests.tools.provider.vendor_caches import AnthropicCache, Block, find_worst
 
@@ -63,12 +66,14 @@ class Case(NamedTuple):
     overrides: tuple[str, ...] = ()
 
 
-_CLEARS = ("schema1.provider_clearing=true",)
+_KINDS = (("new", "claude-opus-5-5"), ("any", "claude-fable-5-2"), ("new", "claude-sonnet-5-5"))
+_SETTINGS = [
+    tuple(f"{path}={dump_toml(value)}" for path, value in road.settings.items())
+    for road in ROADS.values()
+]
 CASES = (
     Case("old", "claude-opus-5-5"),
-    Case("new", "claude-opus-5-5"),
-    Case("new", "claude-opus-5-5", _CLEARS),
-    Case("any", "claude-fable-5-2", _CLEARS),
+    *(Case(account, model, chosen) for account, model in _KINDS for chosen in _SETTINGS),
 )
 
 
@@ -102,7 +107,7 @@ class _Carrier:
 
     def __init__(self, body: bytes) -> None:
         self.wire_body: bytes | None = body
-        self.asks = False
+        self.named: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -119,7 +124,7 @@ class _Carrier:
     def mark(self, decisions: Sequence[Decision]) -> None: ...
 
     def replace(self, rewrite: Rewrite, received: Arrived) -> None:
-        self.wire_body, self.asks = rewrite.body, rewrite.clearing is not None
+        self.wire_body, self.named = rewrite.body, rewrite.betas
 
 
 def converse(session: Session, case: Case) -> Outcome:
@@ -139,7 +144,8 @@ async def _converse(session: Session, case: Case) -> Outcome:
     headers = [("user-agent", "claude-cli/2.1"), ("x-api-key", case.account)]
     match = find_wire_format(_Request(headers=HeaderFields(headers)))
     assert match is not None
-    for number, body in enumerate(_write_requests(session, case.model)):
+    signatures = dict[int, str]()
+    for number, body in enumerate(_write_requests(session, case.model, signatures)):
         is_taken = check(_receive(_Carrier(_spell(body)), case)) is None
         exchange = engine.open(_Request(headers=HeaderFields(headers)), match)
         assert exchange is not None
@@ -150,7 +156,7 @@ async def _converse(session: Session, case: Case) -> Outcome:
         exchange.begin_answer(status)
         if exchange.may_resend(status, carrier.wire_body) and (second := exchange.begin_second()):
             hidden += 1
-            carrier.wire_body, carrier.asks = second.body, False
+            carrier.wire_body, carrier.named = second.body, ()
             received = _receive(carrier, case)
             status = 400 if is_taken and check(received) else 200
             exchange.end_second(status, carrier)
@@ -158,20 +164,46 @@ async def _converse(session: Session, case: Case) -> Outcome:
         exchange.finish(status, PlainMessage(_answer(received)))
         now = number * SECONDS
         whole.append(whole_cache.send(_read_blocks(body), now).cost)
-        paid.append(paid_cache.send(_read_blocks(edit(received).request), now).cost)
+        paid.append(paid_cache.send(_read_blocks(_drop(edit(received).request)), now).cost)
+        signatures[len(body["messages"])] = sign(received.request, _THOUGHT)
     engine.close()
     return Outcome(sum(whole), sum(paid), find_worst(paid, whole) if paid else 1.0, hidden, seen)
 
 
-def _write_requests(session: Session, model: str) -> Iterator[dict[str, Any]]:
-    """Yield the requests of a conversation as claude-code writes them, with signed thoughts."""
+def _write_requests(
+    session: Session, model: str, signatures: Mapping[int, str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the requests of a conversation as claude-code writes them, with signed thoughts.
+
+    signatures: those of thoughts in answers that were given, by the position of the message.
+    """
     for body in read_bodies(session):
         messages = [_think(message) for message in body["messages"]]
         request = mark_as_claude_code(add_head({**body, "messages": messages}))
         tools = [_declare(**tool["function"]) for tool in request["tools"]]
         request |= {"tools": tools, "model": model, "max_tokens": 32_000}
         sign_anew(request)
+        for at, signature in signatures.items():
+            message = request["messages"][at] if at < len(request["messages"]) else {}
+            for block in message.get("content") or () if message.get("role") == "assistant" else ():
+                if block["type"] == "thinking":
+                    block["signature"] = signature
         yield request
+
+
+def _drop(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request without the thoughts that a provider drops from it."""
+    if not drops(request):
+        return request
+    moved = {(each.message, each.position) for each in find_signatures(request) if each.problem}
+    messages = [
+        {
+            **message,
+            "content": [b for n, b in enumerate(message["content"]) if (at, n) not in moved],
+        }
+        for at, message in enumerate(request["messages"])
+    ]
+    return {**request, "messages": messages}
 
 
 def _declare(name: str, description: str, parameters: object) -> dict[str, object]:
@@ -182,21 +214,23 @@ def _spell(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+_THOUGHT = make_text("English prose", 40)
+
+
 def _think(message: Mapping[str, Any]) -> dict[str, Any]:
     if message["role"] != "assistant":
         return {**message}
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    thought = {"type": "thinking", "thinking": make_text("English prose", 40), "signature": ""}
+    thought = {"type": "thinking", "thinking": _THOUGHT, "signature": ""}
     return {**message, "content": [thought, *blocks]}
 
 
 def _receive(carrier: _Carrier, case: Case) -> Received:
-    beta = [("anthropic-beta", CLEARING_BETA)] if carrier.asks else []
     return Received(
         request=json.loads(carrier.read()),
         path=PATH,
-        headers=tuple(beta),
+        headers=tuple(("anthropic-beta", beta) for beta in carrier.named),
         old_account=case.account == "old",
     )
 

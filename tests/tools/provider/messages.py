@@ -556,10 +556,13 @@ def _check_fields(received: Received) -> Iterator[str]:
     for name in wanted:
         if name not in request:
             yield f"{name}: Field required"
-    bound = (request.get("thinking") or {}).get("block_binding")
+    thinking = request.get("thinking") or {}
     betas = received.header("anthropic-beta"), *(request.get("anthropic_beta") or ())
-    if bound and not any(BINDING_BETA in beta for beta in betas):
+    is_named = any(BINDING_BETA in beta for beta in betas) and thinking.get("type") != "disabled"
+    if thinking.get("block_binding") and not is_named:
         yield "thinking.block_binding: Extra inputs are not permitted"
+    if received.refuses_dropping and drops(request):
+        yield "thinking.block_binding: not available to this account"
 
 
 def _check_edits(received: Received) -> Iterator[str]:

@@ -65,9 +65,9 @@ class Provider:
 
     `requests` holds each request to a model that could be decoded, in order of arrival, and
     `refusals` what was said of those that were refused; `answers` holds the body of each answer
-    over HTTP, as far as it was sent; `ca` is the authority's PEM file. `least_cleared` and
-    `refuses_clearing` are the vendor's, as in `Received`, and may be set at any time. Raises
-    OSError on entering the block if there is no free port.
+    over HTTP, as far as it was sent; `ca` is the authority's PEM file. `least_cleared`,
+    `refuses_clearing` and `refuses_dropping` are the vendor's, as in `Received`, and may be set at
+    any time. Raises OSError on entering the block if there is no free port.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Provider:
         self._script, self._strict, self._websockets = script, strict, websockets
         self._is_old = is_old
         self.plan = plan
-        self.least_cleared, self.refuses_clearing = 0, False
+        self.least_cleared, self.refuses_clearing, self.refuses_dropping = 0, False, False
         self._histories: dict[str, tuple[list[Any], JsonDict]] = {}
         self._caches = {each.name: each.make_cache(spell) for each in DIALECTS}
         self._listening = listening
@@ -137,6 +137,7 @@ class Provider:
             old_account=self._is_old(received),
             least_cleared=self.least_cleared,
             refuses_clearing=self.refuses_clearing,
+            refuses_dropping=self.refuses_dropping,
         )
 
     def complete(self, request: JsonDict, dialect: Dialect) -> JsonDict:

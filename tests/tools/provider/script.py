@@ -33,6 +33,7 @@ class Received:
     old_account: whether it comes from an account that the vendor spares what is new.
     least_cleared: the tokens below which the vendor clears nothing, though it is asked to.
     refuses_clearing: whether the vendor refuses a request that asks it to clear.
+    refuses_dropping: whether it refuses one that has it drop thinking.
     """
 
     request: JsonDict
@@ -46,6 +47,7 @@ class Received:
     old_account: bool = False
     least_cleared: int = 0
     refuses_clearing: bool = False
+    refuses_dropping: bool = False
 
     def header(self, name: str) -> str:
         """Return what the headers of that name say, joined by commas; "" if there is none."""

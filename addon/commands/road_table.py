@@ -1,0 +1,69 @@
+"""The table at the end of a replay: what other roads would have cost, a row for each model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from addon.commands.options import OPTIONAL_ROADS
+from addon.commands.terminal import print_text
+from addon.records.words import ROADS_PAGE, Currency, find_currency, render_error
+from masking.accounting import Bill
+from masking.errors import printable
+from masking.roads import Road
+
+
+class RoadRow(NamedTuple):
+    """What some requests cost with the settings at hand, and by other roads, as in `Totals`."""
+
+    name: str
+    bill: Bill
+    roads: Mapping[str, Bill]
+
+
+def print_roads(console: Console, rows: Sequence[RoadRow]) -> None:
+    """Print what other roads would have cost, with what each gives up; nothing if none is open."""
+    rows = [row for row in rows if row.roads]
+    roads = [road for road in OPTIONAL_ROADS if any(road.name in row.roads for row in rows)]
+    if not roads:
+        return
+    print_text(console, "\nWhere the model binds its reasoning, other ways to save:")
+    shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    shown.add_column("model", overflow="fold")
+    for title in ("as set", *(road.name for road in roads)):
+        shown.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        shown.add_row(escape(printable(row.name)), *_list_cells(row, roads))
+    console.print(shown)
+    for road in roads:
+        print_text(console, f"{road.name}: {road.option}. Gives up: {_begin_small(road.gives_up)}")
+    print_text(console, f"What each changes, and for whom it is: {ROADS_PAGE}")
+
+
+def _begin_small(sentence: str) -> str:
+    return f"{sentence[0].lower()}{sentence[1:]}"
+
+
+def _list_cells(row: RoadRow, roads: Sequence[Road]) -> Iterator[str]:
+    """Yield what was paid, then what each road would have cost: `$1.02 (-22% ±1)`."""
+    currency = find_currency(row.bill)
+    paid = row.bill.shown.after
+    yield (
+        currency.render_bare(paid)
+        if currency.is_dollars
+        else f"{currency.render_bare(paid)} tokens"
+    )
+    for road in roads:
+        beside = row.roads.get(road.name)
+        yield "" if beside is None else _render_cell(beside, paid, currency)
+
+
+def _render_cell(beside: Bill, paid: float, currency: Currency) -> str:
+    money = beside.dollars if currency.is_dollars else beside.tokens
+    if not money.is_certain:
+        return "about the same" if money.saved else "the same"
+    error = render_error(money.error / paid, "{:.0f}")
+    return f"{currency.render_bare(paid - money.saved)} ({-money.saved / paid:+.0%}{error})"

@@ -1,0 +1,207 @@
+"""The roads: what can be done about old tool results, what each gives up, what each would cost.
+
+One road is on as shipped. The others give up something that not everybody wants to lose, so a user
+chooses them. `OtherRoads` goes along those that are open to a conversation and not taken, so that
+they can be billed beside it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Literal, NamedTuple
+
+from cachetools import LRUCache
+
+from masking.accounting import Bill, Ledger, Prompt, Sent, read_prompt
+from masking.history import History
+from masking.memory import BoundaryMemory, Memories
+from masking.model import places_masked
+from masking.prices import Pricing
+from masking.rewrite import Rewrite, Step, Strategies, meet
+from masking.tokens import TokenCounter
+
+RoadName = Literal["mask", "shorten", "clear", "drop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Road:
+    """A way to save, for people and for the code that takes it.
+
+    option, help: of `obsmask run`; empty for what is on as shipped.
+    settings: what switches it on for good, by the setting's path.
+    does: what it changes in a request.
+    gives_up: what it costs besides money.
+    open_to: for whom it is there.
+    adds_output: whether its answers may grow.
+    adapt: returns the strategies with which a request goes this way.
+    asks: what `Step.rewrite` is called with.
+    is_open: whether a request can go this way.
+    """
+
+    name: RoadName
+    option: str = ""
+    help: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    does: str
+    gives_up: str
+    open_to: str
+    adds_output: bool = False
+    adapt: Callable[[Strategies], Strategies] = lambda strategies: strategies
+    asks: Mapping[str, bool] = field(default_factory=dict)
+    is_open: Callable[[Step], bool] = lambda _: True
+
+    def is_taken(self, settings: object) -> bool:
+        """Whether settings switch it on; they are `Settings`, or alike."""
+        return all(attrgetter(path)(settings) == value for path, value in self.settings.items())
+
+
+def _shorten(strategies: Strategies) -> Strategies:
+    return replace(strategies, arrival=replace(strategies.arrival, enabled=True))
+
+
+def _drop(strategies: Strategies) -> Strategies:
+    return replace(strategies, schema1=replace(strategies.schema1, bound_reasoning="drop"))
+
+
+def _can_clear(step: Step) -> bool:
+    client = step.conversation
+    wanted = client.wire.clearing
+    if wanted is None or client.binding is None:
+        return False
+    return wanted.find_obstacle(client.document, client.path) is None
+
+
+ROADS: Mapping[str, Road] = {
+    road.name: road
+    for road in (
+        Road(
+            name="mask",
+            does="An old tool result becomes a short placeholder.",
+            gives_up="The old results, which the agent may ask for again.",
+            open_to="Models that don't bind their reasoning, and accounts for which the provider "
+            "accepts changed results all the same.",
+        ),
+        Road(
+            name="shorten",
+            option="--shorten",
+            help="Also cut long tool output down to its beginning and end, from the first time it "
+            "is sent.",
+            settings={"arrival.enabled": True},
+            does="A long tool result is cut down to its head and tail, from the first time it is "
+            "sent.",
+            gives_up="The middle of long results.",
+            open_to="Every model.",
+            adapt=_shorten,
+        ),
+        Road(
+            name="clear",
+            option="--provider-clearing",
+            help="For models that reject changed tool results: have Anthropic clear old ones "
+            "itself (context editing, a beta).",
+            settings={"schema1.provider_clearing": True},
+            does="The request asks Anthropic to clear old tool results itself: one edit in "
+            "`context_management`, one name in the header `anthropic-beta`.",
+            gives_up="The old results, with errors and short ones among them.",
+            open_to="Claude models that bind their reasoning, at Anthropic's own API or one like "
+            "it; not Bedrock or Vertex, nor behind Envoy or in LiteLLM.",
+            asks={"clears": True},
+            is_open=_can_clear,
+        ),
+        Road(
+            name="drop",
+            option="--drop-reasoning",
+            help="For models that bind their reasoning to tool results: mask old ones, and give up "
+            "the reasoning after them.",
+            settings={"schema1.bound_reasoning": "drop"},
+            does="Old tool results are masked, and the provider drops the reasoning that follows "
+            "them. Claude is asked to: by the field `thinking.block_binding`, and one name in the "
+            "header `anthropic-beta`.",
+            gives_up="The model's earlier reasoning. It may think anew, which is more output: "
+            "threefold in one published test.",
+            open_to="As `clear`; and OpenAI's models from gpt-5.6.",
+            adds_output=True,
+            adapt=_drop,
+            asks={"drops": True},
+            is_open=lambda step: step.can_drop or step.conversation.binding == "drops",
+        ),
+    )
+}
+"""All roads, in the order in which people read them."""
+
+
+class Untaken(NamedTuple):
+    """A request as it would go out by another road; its prompt is counted."""
+
+    road: RoadName
+    rewrite: Rewrite
+    prompt: Prompt
+
+
+_MAX_CONVERSATIONS = 64
+"""How many conversations are worked on from where their last requests were, for each road."""
+
+
+class OtherRoads:
+    """Goes along the roads that were not taken, request by request, and bills them; in one thread.
+
+    Each has a memory and a ledger of its own, as if its user had chosen it from the start.
+    """
+
+    def __init__(self) -> None:
+        self._memories = {name: Memories(BoundaryMemory()) for name in ROADS}
+        self._ledgers = {name: Ledger() for name in ROADS}
+        self._histories: LRUCache[tuple[RoadName, bytes], History] = LRUCache(
+            _MAX_CONVERSATIONS * len(ROADS)
+        )
+
+    def go(
+        self,
+        step: Step,
+        taken: Collection[RoadName],
+        counter: TokenCounter,
+        *,
+        takes_changes: bool = False,
+    ) -> Iterator[Untaken]:
+        """Yield a request as it would go out by each road that is open to it and not `taken`.
+
+        takes_changes: as in `Step.rewrite`; there is nothing to be cleared or dropped then.
+
+        Raises WireError if the edits cannot be made and proven.
+        """
+        if step.held is not None:
+            return
+        for road in ROADS.values():
+            is_taken = road.name in taken or not road.option
+            if is_taken or not road.is_open(step) or (takes_changes and road.asks):
+                continue
+            key = road.name, step.opening
+            if key not in self._histories:
+                self._histories[key] = History()
+            own = meet(
+                replace(step.client, history=self._histories[key]),
+                road.adapt(step.strategies),
+                step.prices,
+                self._memories[road.name],
+                purpose=step.purpose,
+                now=step.now,
+                lifetime=step.lifetime,
+            )
+            rewrite = own.rewrite(takes_changes=takes_changes, **road.asks)
+            own.remember(rewrite)
+            yield Untaken(road.name, rewrite, read_prompt(rewrite, counter))
+
+    def enter(self, untaken: Iterable[Untaken], sent: Sent, pricing: Pricing) -> Mapping[str, Bill]:
+        """Return the bills of a request as they would have been by other roads.
+
+        sent: the request as it was sent, with what the provider counted of that.
+        """
+        pieces = sent.pieces
+        if pieces is None and sent.is_masked and sent.prompt.altered:
+            pieces = sent.prompt.after
+        sent = replace(sent, is_masked=False, removed=None, pieces=pieces)
+        bills: dict[str, Bill] = {}
+        for road, rewrite, prompt in untaken:
+            masked, left_whole = places_masked(rewrite.decisions), rewrite.left_whole
+            own = replace(sent, prompt=prompt, masked=masked, left_whole=left_whole)
+            bills[road] = self._ledgers[road].enter(own, pricing).bill
+        return bills
