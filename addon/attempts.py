@@ -25,7 +25,7 @@ from addon.stages import Answered, Received, Rewritten
 from masking.arrival import shortens_bound_prefix
 from masking.memory import PrefixState
 from masking.prices import fits_window
-from masking.rewrite import Rewrite, Step, changes_bound_prefix, drops_reasoning
+from masking.rewrite import Rewrite, Step, changes_bound_prefix
 from masking.window import lay_out
 
 Outcome = Literal["taken", "healed", "refused", "unclear", "failed"]
@@ -223,7 +223,7 @@ class Case:
         """
         if self.dropping is None:
             return False
-        if drops_reasoning(self.step.context):
+        if self.step.has_dropped:
             return True
         if self.received.purpose != "answer" or (self.account is not None and not self.verdict):
             return False
@@ -333,7 +333,7 @@ def drop_reasoning(case: Case) -> Attempt | None:
     step, rewrite, account = case.step, case.rewrite, case.dropping
     if not (rewrite.drops and case.is_live):
         return None
-    if drops_reasoning(step.context) or account is None:
+    if step.has_dropped or account is None:
         step.remember(rewrite)
         return Attempt(rewrite)
     instead = step.rewrite(masks_new=False)

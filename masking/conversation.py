@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from operator import is_
 from typing import Any, Literal, NamedTuple, Self, cast
 
-from masking.edit.splice import apply, splice
+from masking.edit.splice import append, apply, put, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import (
@@ -28,7 +28,7 @@ from masking.model import (
     make,
     parse_arguments,
 )
-from masking.wire.format import HeadSize, Marks, OnHistoryEdit, WireFormat, find_tier, follow
+from masking.wire.format import Added, HeadSize, Marks, OnHistoryEdit, WireFormat, find_tier, follow
 
 
 class Piece(NamedTuple):
@@ -246,6 +246,16 @@ class Request:
         Raises WireError if it cannot be done or proven.
         """
         return splice(self.body, self.document, edits, list_path)
+
+    def add(self, body: bytes, edits: Edits, list_path: Path, added: Added) -> bytes:
+        """Return the body after the edits with a value added outside of the list.
+
+        body: what `splice` returned for them. Raises WireError as `put` does.
+        """
+        document = self.document
+        if edits.moves or edits.replacements:
+            document = apply(document, edits, list_path)
+        return (append if added.in_list else put)(body, document, added.path, added.value)
 
 
 class _ShortenedHistory(History):

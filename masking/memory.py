@@ -190,6 +190,7 @@ class BoundaryMemory:
             past,
             goes_on,
             continued,
+            any(branch.drops_reasoning for branch in branches),
         )
 
     def store(self, context: ConversationContext, past: Past | None) -> None:
@@ -225,9 +226,11 @@ class BoundaryMemory:
             for past in known.branches:
                 if not _is_of(past, chain, results) or (cleared_only and not past.cleared):
                     left.append(past)
-                elif cleared_only or past.drops_reasoning:  # what was dropped no longer fits
+                elif cleared_only:
                     met = past.last._replace(read=None)
                     left.append(replace(past, met=met, moves=(), cleared=False))
+                elif past.drops_reasoning:  # what was dropped before no longer fits
+                    left.append(replace(past, moves=()))
             if (*left,) != known.branches:
                 self._put(opening, known._replace(branches=(*left,)))
 

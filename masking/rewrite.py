@@ -19,7 +19,7 @@ from masking.arrival import (
     measure_left_out,
 )
 from masking.conversation import Conversation, index_request, read_again, with_targets
-from masking.edit.splice import append, apply, put
+from masking.edit.splice import apply
 from masking.held import AwaitedAnswer, Continued, HeldRequest
 from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
@@ -45,7 +45,7 @@ from masking.window import (
 from masking.window.clearing import decide_clearing
 from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
-from masking.wire import CHAT, HeldHistory, OnHistoryEdit, Purpose, WireFormat
+from masking.wire import CHAT, Added, HeldHistory, OnHistoryEdit, Purpose, WireFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def meet(
         if not strategies.schema1.masks:
             memories.forget(arrived.conversation)
         context = memories.meet(arrived.conversation, now, lifetime, observed=observed)
-        if not (strategies.schema1.masks or drops_reasoning(context)):
+        if not (strategies.schema1.masks or context.drops_reasoning):
             context = None
     return Step(
         arrived=arrived,
@@ -309,15 +309,13 @@ class Step:
             else None
         )
         asks_summary = policy.masks and is_summary_request(conversation)
-        has_dropped = can_drop and drops_reasoning(context)
+        has_dropped = can_drop and self.has_dropped
         limits = Limits(self.only if masks_new else (), binds, drops or has_dropped, asks_summary)
         # Where the provider clears, nothing is masked: each has a bill of its own, and one break of
         # the cache is enough. A conversation that was masked is not cleared besides.
         prices, past = self.prices, context and context.past
-        was_masked = past is not None and (
-            past.drops_reasoning or (past.moves and not past.cleared)
-        )
-        if clears and binds and context is not None and not was_masked:
+        was_masked = past is not None and (past.moves and not past.cleared)
+        if clears and binds and context is not None and not (was_masked or has_dropped):
             window = decide_clearing(conversation, policy, prices, context, limits)
         else:
             templates = strategies.redaction.templates
@@ -338,12 +336,12 @@ class Step:
             body = conversation.request.splice(edits, conversation.list_path)
         elif edits.replacements:
             body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
-        betas = list[str]()
+        # Beside its list at most one thing is asked of the provider.
+        added: Added | None = None
+        beta = ""
         wanted = conversation.wire.clearing
         if clearing is not None and wanted is not None:
-            edit = wanted.write_edit(clearing.keep, clearing.excluded)
-            body = append(body, conversation.document, wanted.edits_path, edit)
-            betas.append(wanted.beta)
+            added, beta = wanted.write(clearing.keep, clearing.excluded), wanted.beta
         # Where a text before reasoning has changed, or may have, the provider drops the reasoning.
         dropping, dropped = conversation.wire.dropping, frozenset[int]()
         is_changed = drops and (
@@ -351,14 +349,12 @@ class Step:
             or changes_before_reasoning(conversation, decisions, edits)
         )
         if (has_dropped or is_changed) and dropping is not None:
-            document = conversation.document
-            if edits.moves or edits.replacements:
-                document = apply(document, edits, conversation.list_path)
-            body = put(body, document, *dropping.write_edit(document))
-            betas.append(dropping.beta)
+            added, beta = dropping.write(conversation.document), dropping.beta
             if past is not None:
                 past = replace(past, drops_reasoning=True)
                 dropped = find_dropped_reasoning(conversation, past)
+        if added is not None:
+            body = conversation.request.add(body, edits, conversation.list_path, added)
         return Rewrite(
             body=body,
             conversation=conversation,
@@ -373,9 +369,14 @@ class Step:
             clearing=clearing,
             drops=has_dropped or is_changed,
             dropped=dropped,
-            betas=tuple(betas),
+            betas=(beta,) if beta else (),
             arrived=arrived,
         )
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether its provider was asked to drop reasoning at an earlier request."""
+        return self.context is not None and self.context.drops_reasoning
 
     @property
     def can_drop(self) -> bool:
@@ -471,11 +472,6 @@ def changes_before_reasoning(
     )
     first = min((*edits.dropped, *changed), default=len(elements))
     return any(element.is_bound for element in elements[first:])
-
-
-def drops_reasoning(context: ConversationContext | None) -> bool:
-    """Whether a conversation is one whose provider was asked to drop reasoning."""
-    return context is not None and context.past is not None and context.past.drops_reasoning
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

@@ -6,6 +6,7 @@ they can be billed beside it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -13,6 +14,7 @@ from typing import Literal, NamedTuple
 from cachetools import LRUCache
 
 from masking.accounting import Bill, Ledger, Prompt, Sent, read_prompt
+from masking.errors import WireError
 from masking.history import History
 from masking.memory import BoundaryMemory, Memories
 from masking.model import places_masked
@@ -166,7 +168,7 @@ class OtherRoads:
 
         takes_changes: as in `Step.rewrite`; there is nothing to be cleared or dropped then.
 
-        Raises WireError if the edits cannot be made and proven.
+        One that cannot be made and proven is left out.
         """
         if step.held is not None:
             return
@@ -177,18 +179,19 @@ class OtherRoads:
             key = road.name, step.opening
             if key not in self._histories:
                 self._histories[key] = History()
-            own = meet(
-                replace(step.client, history=self._histories[key]),
-                road.adapt(step.strategies),
-                step.prices,
-                self._memories[road.name],
-                purpose=step.purpose,
-                now=step.now,
-                lifetime=step.lifetime,
-            )
-            rewrite = own.rewrite(takes_changes=takes_changes, **road.asks)
-            own.remember(rewrite)
-            yield Untaken(road.name, rewrite, read_prompt(rewrite, counter))
+            with suppress(WireError):
+                own = meet(
+                    replace(step.client, history=self._histories[key]),
+                    road.adapt(step.strategies),
+                    step.prices,
+                    self._memories[road.name],
+                    purpose=step.purpose,
+                    now=step.now,
+                    lifetime=step.lifetime,
+                )
+                rewrite = own.rewrite(takes_changes=takes_changes, **road.asks)
+                own.remember(rewrite)
+                yield Untaken(road.name, rewrite, read_prompt(rewrite, counter))
 
     def enter(self, untaken: Iterable[Untaken], sent: Sent, pricing: Pricing) -> Mapping[str, Bill]:
         """Return the bills of a request as they would have been by other roads.

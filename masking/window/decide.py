@@ -166,6 +166,8 @@ class ConversationContext(NamedTuple):
     goes_on: whether the request has all answers that the last one of its past had.
     continued: what was remembered of a conversation that the request continues at its very end;
         None where it is a fork, or another run with the same answers.
+    drops_reasoning: whether its provider was asked to drop reasoning, in whichever conversation
+        with its opening: a user who has gone back may come from any of them.
     """
 
     opening: bytes
@@ -178,6 +180,7 @@ class ConversationContext(NamedTuple):
     past: Past | None = None
     goes_on: bool = False
     continued: Past | None = None
+    drops_reasoning: bool = False
 
 
 class Limits(NamedTuple):

@@ -7,6 +7,7 @@ from masking.wire.answer import Told, read_told
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.format import (
+    Added,
     Charge,
     HeadSize,
     HeldHistory,
@@ -52,6 +53,7 @@ __all__ = [
     "OLLAMA",
     "RESPONSES",
     "SIGNED",
+    "Added",
     "Charge",
     "Cleared",
     "HeadSize",

@@ -231,20 +231,26 @@ class HeldHistory(NamedTuple):
     name: str | None = None
 
 
+class Added(NamedTuple):
+    """A value that is added to a request: to the list at a path, or at the path itself."""
+
+    path: Path
+    value: object
+    in_list: bool = False
+
+
 class ClearingFormat(NamedTuple):
     """How a request of a format asks its provider to clear old tool results itself.
 
     find_obstacle: returns why a request cannot ask for that, by its document and its path; None if
         it can.
-    edits_path: the list of what is asked for; what leads there may be missing.
-    write_edit: returns what is added to it, by how many tool uses keep their results and which
-        tools keep all of theirs.
+    write: returns what is added to it, by how many tool uses keep their results and which tools
+        keep all of theirs.
     beta: what the header `anthropic-beta` must name.
     """
 
     find_obstacle: Callable[[Document, str], str | None]
-    edits_path: Path
-    write_edit: Callable[[int, Sequence[str]], Mapping[str, object]]
+    write: Callable[[int, Sequence[str]], Added]
     beta: str
 
 
@@ -253,12 +259,12 @@ class DroppingFormat(NamedTuple):
 
     find_obstacle: returns why a request cannot do so, by its document, its path and its model; None
         if it can.
-    write_edit: returns what is put into its document, and where.
+    write: returns what is added to its document.
     beta: as in `ClearingFormat`.
     """
 
     find_obstacle: Callable[[Document, str, str | None], str | None]
-    write_edit: Callable[[Document], tuple[Path, object]]
+    write: Callable[[Document], Added]
     beta: str
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
 from masking.tokens import count_claude, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    Added,
     Charge,
     ClearingFormat,
     Document,
@@ -392,14 +393,15 @@ def find_clearing_obstacle(document: Document, path: str) -> str | None:
     return None
 
 
-def write_clearing_edit(keep: int, excluded: Sequence[str]) -> Mapping[str, object]:
+def write_clearing(keep: int, excluded: Sequence[str]) -> Added:
     """Return the edit that clears the results of all tool uses but the last ones."""
-    edit = {
+    edit: dict[str, object] = {
         "type": "clear_tool_uses_20250919",
         "trigger": {"type": "tool_uses", "value": 1},
         "keep": {"type": "tool_uses", "value": keep},
     }
-    return {**edit, "exclude_tools": [*excluded]} if excluded else edit
+    edit |= {"exclude_tools": [*excluded]} if excluded else {}
+    return Added(_EDITS_PATH, edit, in_list=True)
 
 
 # Dropping of bound reasoning by the provider
@@ -427,12 +429,12 @@ def find_dropping_obstacle(document: Document, path: str, model: str | None) -> 
     return None if asked is None or is_open else "the client says what becomes of bound thinking"
 
 
-def write_dropping_edit(document: Document) -> tuple[Path, object]:
-    """Return what has bound thinking dropped that no longer fits, and where it is put."""
+def write_dropping(document: Document) -> Added:
+    """Return what has bound thinking dropped that no longer fits."""
     if document.get("thinking") is not None:
-        return _MISMATCH_BEHAVIOR, "drop_block"
+        return Added(_MISMATCH_BEHAVIOR, "drop_block")
     binding = {_MISMATCH_BEHAVIOR[-1]: "drop_block"}
-    return _MISMATCH_BEHAVIOR[:1], {"type": "adaptive", "block_binding": binding}
+    return Added(_MISMATCH_BEHAVIOR[:1], {"type": "adaptive", "block_binding": binding})
 
 
 def read_reasoning(message: object) -> Sequence[Charge]:
@@ -469,13 +471,12 @@ MESSAGES = WireFormat(
     role_order="user first",  # neighbors of one role are joined
     clearing=ClearingFormat(
         find_clearing_obstacle,
-        _EDITS_PATH,
-        write_clearing_edit,
+        write_clearing,
         beta="context-management-2025-06-27",
     ),
     dropping=DroppingFormat(
         find_dropping_obstacle,
-        write_dropping_edit,
+        write_dropping,
         beta="thinking-binding-controls-2026-08-01",
     ),
     read_reasoning=read_reasoning,

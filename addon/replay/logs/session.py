@@ -31,7 +31,7 @@ from masking.history import History
 from masking.model import Edits, Path, Replacement
 from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
-from masking.wire import HeadSize, Marks, Usage, find_claude_binding
+from masking.wire import Added, HeadSize, Marks, Usage, find_claude_binding
 
 Account = Literal["old", "new"]
 """Whether an account takes changed texts before reasoning that newer accounts refuse."""
@@ -374,6 +374,9 @@ class _Rebuilt(Request):
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         return self.body
+
+    def add(self, body: bytes, edits: Edits, list_path: Path, added: Added) -> bytes:
+        return body
 
     def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
         path, items, parsed = self.read_list()
