@@ -2,36 +2,25 @@
 
 Some models refuse such a request on some accounts alone (`masking.wire.parts`), and nothing that is
 sent says on which. So one request is tried masked, and its answer tells. This is what was learned,
-by host, model and account, and which tries are under way. It lies in a small SQLite database of the
-state folder, so that a restart asks nothing again.
+by host, model and account, and which tries are under way. It is in the database of what requests
+depend on (`addon/memory.py`), so that a restart asks nothing again.
 
 An account is known by its id where a request has one: claude-code with a subscription names its
 account, whose tokens live for hours. Else it is known by its credential. Both are digested with a
-secret that the file keeps, and mean nothing without it.
+secret that the database keeps, and mean nothing without it.
 """
 
-import logging
-import os
 import re
 import secrets
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from hashlib import blake2b
-from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
-from addon.once import Once
-from addon.places import make_folder, open_private
-from addon.threads import Worker
+from addon.store import Database, Earlier, Rows, Store, StoreError
 from addon.vendors import ANTHROPIC
-
-logger = logging.getLogger("observation_masking")
-
-FILE = "accounts.sqlite3"
 
 TRIED_HOST = ANTHROPIC.host
 """The only host that is tried: what a gateway does with a refusal, nobody can know."""
@@ -52,9 +41,9 @@ it, or refuses it although the request has that reasoning dropped."""
 _REFUSES = ("refuses", "refuses_drop")
 
 _ENDED = "ended"
-"""Stands in the file for a verdict that has ended; earlier versions pass over it."""
+"""Stands in the database for a verdict that has ended."""
 
-_TABLES = (
+TABLES = (
     "CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 1), bytes BLOB)",
     "CREATE TABLE IF NOT EXISTS accounts (account BLOB PRIMARY KEY, host TEXT NOT NULL, "
     "model TEXT NOT NULL, verdict TEXT NOT NULL, learned REAL NOT NULL) WITHOUT ROWID",
@@ -63,8 +52,16 @@ _READ = "SELECT account, host, model, verdict, learned FROM accounts ORDER BY le
 _READ_ONE = "SELECT account, host, model, verdict, learned FROM accounts WHERE account = ?"
 _WRITE = """INSERT INTO accounts VALUES (?, ?, ?, ?, ?) ON CONFLICT (account) DO UPDATE
 SET verdict = excluded.verdict, learned = excluded.learned"""
+_READ_KEY = "SELECT bytes FROM secret"
+_WRITE_KEY = "INSERT OR REPLACE INTO secret VALUES (1, ?)"
 
-_LOCKED_SECONDS = 0.5
+EARLIER = (
+    Earlier("accounts.sqlite3", _READ_KEY, _WRITE_KEY),
+    Earlier("accounts.sqlite3", _READ, "INSERT OR IGNORE INTO accounts VALUES (?, ?, ?, ?, ?)"),
+)
+
+_MOST = 1_000
+"""Accounts of which rows wait if the database takes nothing."""
 
 _NAMED_ACCOUNT = re.compile(
     r'(?:_account_|"account_uuid"\s*:\s*")([0-9a-f]{8}(?:-[0-9a-f]{4,12}){4})'
@@ -111,35 +108,31 @@ def _find_who(credential: bytes, user: str | None) -> bytes:
     return named[1].encode() if named else credential
 
 
-def find_learned(folder: Callable[[], Path]) -> Verdict | None:
-    """Return what was learned of all accounts alike; None if nothing was, or they differ."""
-    try:
-        if not (folder() / FILE).exists():
-            return None
-    except (OSError, RuntimeError):  # the user has no home
-        return None
-    learned = Accounts(folder).list_learned()
-    verdicts: set[Verdict | None] = {
-        "refuses" if each.verdict in _REFUSES else each.verdict for each in learned
-    }
-    return verdicts.pop() if len(verdicts) == 1 else None
+def find_learned(store: Store, now: Callable[[], float] = time.time) -> list[Learned]:
+    """Return what was learned of accounts and still counts, the latest last.
+
+    Nothing is made if nothing was kept. Raises StoreError.
+    """
+    found = store.find(_read_all) or {}
+    return [each for each in found.values() if each.holds(now())]
 
 
 class Accounts:
-    """What was learned of accounts, in `folder`; threads may share it.
+    """What was learned of accounts, and is kept in the database; threads may share it.
 
-    Whatever is wrong with the file is logged once; what is learned then holds until the end.
+    If the database cannot be used, what is learned holds until the end.
     """
 
-    def __init__(self, folder: Callable[[], Path], now: Callable[[], float] = time.time) -> None:
-        self._folder, self._now = folder, now
+    def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
+        self._store, self._now = store, now
         self._secret: bytes | None = None
         self._learned: dict[bytes, Learned] = {}
         self._tries: dict[bytes, float] = {}
         self._waits: dict[bytes, float] = {}
-        self._lock = threading.Lock()
-        self._writer = Worker("accounts", problem="what was learned of an account is not kept")
-        self._once = Once()
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._rows: Rows[bytes, Learned] = Rows(
+            store, "accounts", self._write, read=_read_all, load=self._load, most=_MOST
+        )
 
     def identify(self, host: str, model: str, credential: bytes, user: str | None) -> Account:
         """Return the account of a request.
@@ -164,12 +157,16 @@ class Accounts:
         """Whether a request may be tried now; the caller then calls `end_try` or `learn`.
 
         It may not while another is, nor soon after one that told nothing. Another process may have
-        learned what this one does not know, so its file is asked first.
+        learned what this one does not know, so the database is asked first.
         """
-        self._read(account)
+        key = account.digest
+        try:
+            self._load(self._store.read(lambda database: _read(database, _READ_ONE, key)))
+        except StoreError as error:
+            self._store.warn(error)
         if self.find_verdict(account) is not None:
             return False
-        now, key = self._now(), account.digest
+        now = self._now()
         with self._lock:
             if now < self._waits.get(key, 0.0) or now < self._tries.get(key, 0.0):
                 return False
@@ -186,25 +183,17 @@ class Accounts:
     def learn(self, account: Account, verdict: Verdict | None) -> None:
         """Remember what an answer told of an account; a try of it ends.
 
-        None ends the verdict so far, in the file as well: the account is tried again.
+        None ends the verdict so far, in the database as well: the account is tried again.
         """
         learned = Learned(account, verdict, self._now())
         with self._lock:
             self._tries.pop(account.digest, None)
             self._learned[account.digest] = learned
-        self._writer.submit(lambda: self._write(learned), can_be_cancelled=False)
-
-    def list_learned(self) -> list[Learned]:
-        """Return what was learned and still counts, the latest last."""
-        self._read_secret()
-        now = self._now()
-        with self._lock:
-            found = sorted(self._learned.values(), key=lambda each: each.learned)
-        return [each for each in found if each.holds(now)]
+        self._rows.put(account.digest, learned)
 
     def close(self) -> None:
         """Write what was learned."""
-        self._writer.close(2 * _LOCKED_SECONDS)
+        self._rows.close()
 
     def _digest(self, parts: Iterable[bytes]) -> bytes:
         digest = blake2b(key=self._read_secret(), digest_size=16)
@@ -212,64 +201,63 @@ class Accounts:
             digest.update(len(part).to_bytes(8, "big") + part)
         return digest.digest()
 
-    # The file
-
     def _read_secret(self) -> bytes:
-        """Return the file's secret, and read all of the file with it; both happen once."""
-        with self._lock:
+        """Return the database's secret, and read what was learned with it; both happen once."""
+        with self._reading:
             if self._secret is None:
-                self._secret = secrets.token_bytes(32)
+                own = secrets.token_bytes(32)
                 try:
-                    with self._connect() as database:
-                        insert = "INSERT OR IGNORE INTO secret VALUES (1, ?)"
-                        database.execute(insert, (self._secret,))
-                        (found,) = database.execute("SELECT bytes FROM secret").fetchone()
-                        self._secret = bytes(found)[:64] or self._secret
-                        self._take(database.execute(_READ).fetchall())
-                except (OSError, RuntimeError, TypeError, sqlite3.Error) as error:
-                    self._warn(error)
+                    self._secret = self._store.read(_find_secret) or self._store.write(
+                        lambda database: _keep_secret(database, own)
+                    )
+                    self._load(self._store.read(_read_all))
+                except StoreError as error:
+                    self._store.warn(error)
+                    self._secret = self._secret or own
             return self._secret
 
-    def _read(self, account: Account) -> None:
-        """Read what the file says of an account."""
-        try:
-            with self._connect() as database:
-                rows = database.execute(_READ_ONE, (account.digest,)).fetchall()
-        except (OSError, RuntimeError, sqlite3.Error) as error:
-            self._warn(error)
-            return
+    def _load(self, found: Mapping[bytes, Learned]) -> None:
+        """Take in what another process may have learned, unless this one knows better."""
         with self._lock:
-            self._take(rows)
+            for key, learned in found.items():
+                known = self._learned.get(key)
+                if known is None or known.learned <= learned.learned:
+                    self._learned[key] = learned
 
-    def _take(self, rows: list[tuple[object, ...]]) -> None:
-        for digest, host, model, verdict, learned in rows:
-            if isinstance(digest, bytes) and verdict in (*get_args(Verdict), _ENDED):
-                account = Account(digest, str(host), str(model))
-                when = learned if isinstance(learned, float) else 0.0
-                known = self._learned.get(digest)
-                if known is None or known.learned <= when:
-                    found = None if verdict == _ENDED else cast(Verdict, verdict)
-                    self._learned[digest] = Learned(account, found, when)
+    def _write(self, database: Database, rows: Mapping[bytes, Learned]) -> None:
+        # A secret that could not be read was made up: what it has digested means nothing there.
+        if self._secret is None or _keep_secret(database, self._secret) != self._secret:
+            raise StoreError("the secret of accounts could not be read in time")
+        for account, verdict, learned in rows.values():
+            database.execute(_WRITE, (*account, verdict or _ENDED, learned))
 
-    def _write(self, learned: Learned) -> None:
-        try:
-            with self._connect() as database:
-                verdict = learned.verdict or _ENDED
-                database.execute(_WRITE, (*learned.account, verdict, learned.learned))
-        except (OSError, RuntimeError, sqlite3.Error) as error:
-            self._warn(error)
 
-    @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
-        """Open the file, with its tables, for one transaction."""
-        path = self._folder() / FILE
-        make_folder(path.parent)
-        os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))  # else SQLite makes a public one
-        with closing(sqlite3.connect(path, timeout=_LOCKED_SECONDS)) as database, database:
-            for table in _TABLES:
-                database.execute(table)
-            yield database
+def _find_secret(database: Database) -> bytes | None:
+    """Return the database's secret; None if there is none that can be one."""
+    (found,) = database.execute(_READ_KEY).fetchone() or (None,)
+    return found[:64] or None if isinstance(found, bytes) else None
 
-    def _warn(self, error: Exception) -> None:
-        if self._once.is_first():
-            logger.warning(f"what accounts take is kept in memory only: {error}")
+
+def _keep_secret(database: Database, secret: bytes) -> bytes:
+    """Return the database's secret, which is this one if there is none yet."""
+    if found := _find_secret(database):
+        return found
+    database.execute(_WRITE_KEY, (secret,))
+    return secret
+
+
+def _read_all(database: Database) -> dict[bytes, Learned]:
+    return _read(database, _READ)
+
+
+def _read(database: Database, query: str, *values: bytes) -> dict[bytes, Learned]:
+    """Return what rows say of accounts, the latest last; what makes no sense is passed over."""
+    return {
+        digest: Learned(
+            Account(digest, str(host), str(model)),
+            None if verdict == _ENDED else cast(Verdict, verdict),
+            learned if isinstance(learned, float) else 0.0,
+        )
+        for digest, host, model, verdict, learned in database.execute(query, values)
+        if isinstance(digest, bytes) and verdict in (*get_args(Verdict), _ENDED)
+    }

@@ -15,13 +15,13 @@ A new way to be refused is one function here, and its line in `PROPOSALS`.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 from addon.accounts import TRIED_HOST, Account, Accounts, Verdict, find_user
 from addon.agents import AGENTS
 from addon.refusals import Clearings, Refusals
 from addon.stages import Answered, Received, Rewritten
+from addon.store import Store
 from masking.arrival import shortens_bound_prefix
 from masking.memory import PrefixState
 from masking.prices import fits_window
@@ -74,11 +74,11 @@ class Attempt(NamedTuple):
 class Attempts:
     """Plans attempts, and owns what they have learned; threads may share it.
 
-    `folder` is where accounts are remembered.
+    `store` is where accounts are remembered.
     """
 
-    def __init__(self, folder: Callable[[], Path]) -> None:
-        self.accounts = Accounts(folder)
+    def __init__(self, store: Store) -> None:
+        self.accounts = Accounts(store)
         self.clearings = Clearings()
         self.refusals = Refusals()
 

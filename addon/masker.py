@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from addon.attempts import Attempt, Attempts
 from addon.content import check_elements, check_values
 from addon.ledgers import Ledgers
-from addon.memory import MemoryFiles
+from addon.memory import MemoryRows, open_memory
 from addon.pricer import Pricer
 from addon.recall import RecallWriter
 from addon.request import name_betas, one_line
@@ -107,9 +107,10 @@ class Masker:
 
     def __init__(self, folder: Callable[[], Path], pool: Pool) -> None:
         self.ledgers = Ledgers()
-        self.attempts = Attempts(folder)
+        self._store = open_memory(folder)
+        self.attempts = Attempts(self._store)
         self.held = HeldHistories()
-        self._memory_files = MemoryFiles(folder)
+        self._memory = MemoryRows(self._store)
         self._recall = RecallWriter()
         self._pool = pool
         self._cache = RequestCache()
@@ -119,23 +120,24 @@ class Masker:
         """Mask a request in place, in a thread, or leave it alone where it is only observed."""
         settings, memories = received.settings, None
         if settings.memory.enabled and not received.replay:
-            memories = await self._memory_files.open(observes=settings.observes)
+            memories = await self._memory.open(observes=settings.observes)
         work = functools.partial(self._mask, carrier, received, memories)
         masked = await self._pool.run(carrier.most_bytes, work)
         if masked is None and memories is not None and memories.is_being_read:
             # A provider might refuse the request because of what was masked in it before, so this
             # one waits for as long as the file is tried for.
-            memories = await self._memory_files.open(observes=settings.observes, patiently=True)
+            memories = await self._memory.open(observes=settings.observes, patiently=True)
             memories = memories._replace(is_being_read=False)
             work = functools.partial(self._mask, carrier, received, memories)
             masked = await self._pool.run(carrier.most_bytes, work)
         return masked or Masked(pass_through(carrier, received))  # the run has ended
 
     def close(self) -> None:
-        """Write what is remembered to its file, and what is still to be kept for recall."""
-        self._memory_files.close()
+        """Write what is remembered, and what is still to be kept for recall."""
+        self._memory.close()
         self._recall.close()
         self.attempts.close()
+        self._store.close()
 
     def _mask(
         self, carrier: Carrier, received: Received, memories: Memories | None

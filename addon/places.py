@@ -27,6 +27,10 @@ _NAME = "observation-masking"
 
 STATE_VARIABLE = "OBSMASK_STATE_FOLDER"
 """The variable by which `obsmask run` leads its own proxy to the folder that it uses."""
+
+MEMORY_FILE = "memory.sqlite3"
+"""What requests depend on, in the state folder."""
+
 _ADDON = Path(__file__).resolve().parent
 
 

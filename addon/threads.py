@@ -20,6 +20,9 @@ from typing import Any, TypeVar
 
 logger = logging.getLogger("observation_masking")
 
+Log = Callable[[int, str], object]
+"""What logs a line at a level."""
+
 _Result = TypeVar("_Result")
 
 

@@ -44,6 +44,7 @@ ROOMS = {
             "addon.stored_prices",
             "addon.threads",
             "addon.stages",
+            "addon.store",
             "addon.passed",
             "addon.vendors",
         ),
@@ -195,6 +196,10 @@ def test_every_room_knows_only_what_it_may() -> None:
         graph[each.module] |= {each.imported} & SOURCES.keys()
     assert [] == find_circle(graph)
     assert [] == find_circle({room: set(others) for room, others in ALLOWED.items()})
+
+    # Our own databases are opened in one place; a reader of logs opens those of its agent.
+    openers = {each.module for each in imports if each.imported == "sqlite3"}
+    assert {"addon.store", "addon.replay.logs.opencode"} == openers
 
     others = {name: found for name, found in nodes.items() if not name.startswith(SPELLS)}
     spelled = {(name, key) for name, found in others.items() for key in find_format_keys(found)}

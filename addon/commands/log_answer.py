@@ -6,6 +6,7 @@ much.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
 from addon.look.parts import Column, table
+from addon.memory import open_memory
 from addon.places import state_folder
 from addon.records.words import (
     BOUND,
@@ -42,6 +44,7 @@ from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import describe_arrival, explain_nothing
 from addon.replay.report.page import LogSection
 from addon.replay.totals import summarize_arrival
+from addon.store import StoreError
 from masking.accounting import NO_BILL, Bill, is_about_nothing
 from masking.errors import printable
 
@@ -118,9 +121,16 @@ def choose_account(given: Account | None) -> tuple[Account | None, str]:
 
     given: the one that the user names; else it is what the proxy has learned, if anything.
     """
-    learned = None if given is not None else find_learned(state_folder)
-    if learned is None:
+    if given is not None:
         return given, ""
+    try:
+        with closing(open_memory(state_folder)) as store:
+            found = {each.verdict for each in find_learned(store)}
+    except StoreError:  # `obsmask doctor` says why
+        return None, ""
+    if len(found) != 1:
+        return None, ""
+    (learned,) = found
     account: Account = "old" if learned == "takes" else "new"
     return account, (
         f"Counted for an Anthropic account {_ACCOUNTS[account]}, as the proxy has found out that "

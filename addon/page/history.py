@@ -4,7 +4,7 @@ and one of them from its records. The page shows these words as they are.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from time import time
@@ -31,13 +31,12 @@ from addon.page.conversation import name_conversation
 from addon.page.describe import describe_in_full
 from addon.records.file import read_records
 from addon.records.sessions import (
-    FILE,
     Running,
     Session,
     is_running,
     list_running,
     name_session,
-    prepare_history,
+    open_history,
     read_history,
 )
 from addon.records.words import (
@@ -128,19 +127,19 @@ class History:
         """Return the sessions that are wanted, the latest first, and the proxies that run now.
 
         known: the version that the reader has; if that is still so, it is told no more than that.
-        Where there is no history yet, it is made from the records. Raises OSError, RuntimeError
-        without a home, and sqlite3.Error.
+        Where there is no history yet, it is made from the records. Raises OSError, StoreError, and
+        RuntimeError without a home.
         """
-        folder = self._folder()
-        prepare_history(folder, self._records())
-        running = list_running(folder)
-        file = (folder / FILE).stat()
+        with closing(open_history(self._folder, self._records)) as store:
+            store.read(lambda _: None)  # which makes it
+            file = store.path.stat()
+        running = list_running(self._folder())
         # Within a minute a session that idles may end.
         now = (*(each.writer for each in running), int(time() / 60) if running else 0)
         version = "-".join(map(str, (file.st_mtime_ns, file.st_size, *now)))
         if version == known:
             return {"version": version}
-        sessions = read_history(folder)
+        sessions = self._read()
         shown = wanted.choose(sessions)
         return {
             "version": version,
@@ -159,8 +158,8 @@ class History:
     def describe_session(self, key: str, wanted: Wanted = EVERYTHING) -> Described:
         """Return what is known of a session, and its conversations whose records still exist.
 
-        wanted: for the reader's clock. Raises OSError, RuntimeError without a home, and
-        sqlite3.Error.
+        wanted: for the reader's clock. Raises OSError, StoreError, and
+        RuntimeError without a home.
         """
         board = Board(max_requests=_MOST_REQUESTS)
         for record in read_records(self._records(), naming=key):
@@ -168,12 +167,11 @@ class History:
                 board.add(record)
         with board.lock:
             found = board.look().conversations
-        folder = self._folder()
-        own = next((each for each in read_history(folder) if each.session == key), None)
+        own = next((each for each in self._read() if each.session == key), None)
         if own is None:
             return {"key": key, "title": None, "last": None, "facts": [], "parts": []}
         place = f" in {own.folder or own.tag}" if own.folder or own.tag else ""
-        running = {each.writer: each for each in list_running(folder)}
+        running = {each.writer: each for each in list_running(self._folder())}
         return {
             "key": key,
             "title": f"{own.agent or own.host}{place}, {_name_day(wanted.day_of(own.began))}",
@@ -181,6 +179,10 @@ class History:
             "facts": [fact for fact in _list_facts(own, running, wanted) if any(fact[1:])],
             "parts": [*_draw_conversations(found)],
         }
+
+    def _read(self) -> list[Session]:
+        with closing(open_history(self._folder, self._records)) as store:
+            return store.read(read_history)
 
 
 def _list_names(session: Session) -> str:

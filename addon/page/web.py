@@ -10,7 +10,6 @@ import contextlib
 import json
 import logging
 import socket
-import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from addon.page.board import Board, Described
 from addon.page.describe import describe_conversation, describe_view
 from addon.page.history import History, read_wanted
 from addon.page.prometheus import Counters, expose
+from addon.store import StoreError
 
 _MAX_CONNECTIONS = 64
 _MAX_HEADER_BYTES = 16_384
@@ -215,7 +215,7 @@ class _Sessions(_Handler):
             raise HTTPError(404)
         try:
             data = await asyncio.to_thread(lambda: to_json(describe(history)))
-        except (OSError, RuntimeError, sqlite3.Error):
+        except (OSError, RuntimeError, StoreError):
             raise HTTPError(503) from None
         self.set_header("Content-Type", "application/json")
         self.write(data)

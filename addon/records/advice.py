@@ -18,10 +18,11 @@ from addon.config_commands import Advice
 from addon.once import Once
 from addon.passed import name_of
 from addon.quota import Reading
-from addon.records.file import Log, RecordFile, read_records
+from addon.records.file import RecordFile, read_records
 from addon.records.record import RequestRecord
 from addon.records.words import LOSES_REASONING, SHORTENS_TOO, render_moment
 from addon.request import one_line
+from addon.threads import Log
 from masking.config import MetricsSettings
 from masking.model import Decision
 from masking.redaction import Redactions

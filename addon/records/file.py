@@ -24,7 +24,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from io import BufferedReader, FileIO
@@ -35,12 +35,10 @@ import orjson
 from addon.once import Once
 from addon.places import make_folder, open_private, state_folder
 from addon.records.record import RequestRecord
+from addon.threads import Log
 from masking.config import MetricsSettings
 
 logger = logging.getLogger("observation_masking")
-
-Log = Callable[[int, str], object]
-"""What logs a line at a level."""
 
 _BEGINNING = re.compile(rb'\{"(?:kind": ?"(?:chat|mcp)"|time": ?"[^"]{,40}", ?"host": ?")')
 """How a file of records begins. Those of version 0.1.0 have no kind."""

@@ -1,9 +1,9 @@
 """The history: what each session came to, one row a session, however long its records are kept.
 
 A session is what a user would call one: what an agent sends under one session id, sub-agents and
-compactions included; where a client names no id, a conversation. Its row lies in a small SQLite
-database of the state folder. The records, of 2.2 kB each, are rotated; the rows, of under 1 kB a
-session, stay.
+compactions included; where a client names no id, a conversation. Its row lies in a database of its
+own (`addon/store.py`). The records, of 2.2 kB each, are rotated; the rows, of under 1 kB a session,
+stay. Where there is no history yet, or where it was damaged, it is made from the records.
 
 It is a database rather than lines of JSON because a row is replaced whenever its session goes on,
 by several processes: so nothing has to be compacted. Each process writes rows of its own, and a
@@ -14,26 +14,24 @@ latest: that much a killed process loses.
 
 import contextlib
 import logging
-import os
 import re
 import secrets
-import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 
 from addon.agents import AGENTS
-from addon.once import Once
 from addon.places import make_folder, open_private
-from addon.records.file import Log, read_records, release_lock, take_lock
+from addon.records.file import read_records, release_lock, take_lock
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import explain_unmasked, why_lost
+from addon.store import Database, Form, Rows, Store
+from addon.threads import Log
 from masking.accounting import NO_BILL, Bill
 from masking.conversation import Conversation
 from masking.errors import printable
@@ -52,11 +50,6 @@ _MAX_OPEN = 500
 _WRITE_SECONDS = 5.0
 """How long a row may wait for others to be written with it."""
 
-_LOCKED_SECONDS = 2.0
-
-_CLOSE_SECONDS = 5.0
-"""How long the end of a process waits for its last rows."""
-
 _MAX_NAME = 64
 _MAX_MODELS = 8
 _MAX_WAITS = 20
@@ -72,6 +65,14 @@ _WRITE = """INSERT INTO sessions VALUES (?, ?, ?, ?) ON CONFLICT (session, write
 DO UPDATE SET last = excluded.last, sums = excluded.sums"""
 _TRIM = """DELETE FROM sessions WHERE last <
 (SELECT last FROM sessions ORDER BY last DESC LIMIT 1 OFFSET ?)"""
+
+_FORM = Form(
+    name=FILE,
+    version=1,
+    tables=(_TABLE,),
+    problem="the history of sessions is not written",
+    patience=2.0,
+)
 
 
 class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -172,14 +173,13 @@ class _Open:
     """A session as it grows in this process."""
 
     def __init__(self, session: str, writer: str, record: RequestRecord) -> None:
-        self._session, self._writer = session, writer
+        self._session, self.writer = session, writer
         self._first = self._latest = record
         self._tally = Tally()
         self._models: tuple[str, ...] = ()
         self._waits: tuple[float, ...] = ()
         self._folder: str | None = None
         self._turns = self._results = self._masked = self._shortened = 0
-        self.is_written = False
 
     def add(self, record: RequestRecord) -> None:
         self._tally.add(record)
@@ -194,7 +194,6 @@ class _Open:
         self._results = max(self._results, record.tool_results or 0)
         self._masked = max(self._masked, record.replaced)
         self._shortened = max(self._shortened, record.shortened)
-        self.is_written = False
 
     def summarize(self) -> Session:
         """Return what it came to so far."""
@@ -203,7 +202,7 @@ class _Open:
         shown = tally.observed if is_observed and tally.observed else tally
         return Session(
             session=self._session,
-            writer=self._writer,
+            writer=self.writer,
             began=self._first.time,
             last=latest.time,
             run=latest.run,
@@ -238,12 +237,51 @@ def name_session(record: RequestRecord) -> str | None:
     return record.session or record.conversation_id
 
 
+def open_history(
+    folder: Callable[[], Path],
+    records: Callable[[], Path] | None = None,
+    own: Iterable[str | None] = (),
+    log: Log = logger.log,
+) -> Store:
+    """Return the history in `folder`.
+
+    records: where the records are, from which it is made if there is none yet.
+    own: runs of the caller, who writes their rows himself, as do the proxies that are running then.
+    """
+
+    def fill() -> Callable[[Database], object]:
+        left_out = {*own, *(each.run for each in list_running(folder()))}
+        found: dict[tuple[str, str | None], _Open] = {}
+        try:
+            for record in read_records(records()) if records is not None else ():
+                session = name_session(record)
+                if record.replay or session is None or record.run in left_out:
+                    continue
+                key = session, record.run
+                if key not in found:
+                    found[key] = _Open(session, f"{record.run}.0", record)
+                found[key].add(record)
+        except OSError as error:  # they may never be readable: the history begins without them
+            line = f"the history of sessions lacks what the records hold: {error}"
+            log(logging.WARNING, line)
+        rows = [each.summarize() for each in found.values()]
+        return lambda database: write_sessions(database, rows)
+
+    return Store(folder, _FORM, fill=fill, log=log)
+
+
+def write_sessions(database: Database, rows: Iterable[Session]) -> None:
+    """Write rows, each in place of an earlier one."""
+    encoded = [(each.session, each.writer, each.last, msgspec.json.encode(each)) for each in rows]
+    database.executemany(_WRITE, encoded)
+    database.execute(_TRIM, (MAX_SESSIONS - 1,))
+
+
 class SessionLog:
     """Takes records in one thread, and writes the rows of their sessions from another, in time.
 
-    folder: of the state; None is no history. What is replayed leaves none.
-    records: where the records are, from which the history is filled when there is none yet.
-    A failure is logged once.
+    folder: of the state. What is replayed leaves no history.
+    records: where the records are, from which the history is made when there is none yet.
     """
 
     def __init__(
@@ -253,14 +291,20 @@ class SessionLog:
         records: Callable[[], Path] | None = None,
         writer: str | None = None,
     ) -> None:
-        self._folder, self._log, self._records = folder, log, records
         self.writer = writer or secrets.token_hex(4)
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._parts = 0
-        self._timer: threading.Timer | None = None
-        self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._is_prepared = False
-        self._once = Once()
+        self._runs: set[str | None] = set()
+        self._lock = threading.Lock()
+        self._store = open_history(folder, records, self._runs, log)
+        self._rows: Rows[str, Callable[[], Session]] = Rows(
+            self._store,
+            "sessions",
+            self._write,
+            is_urgent=lambda _new, _old: False,
+            delay=_WRITE_SECONDS,
+            most=2 * _MAX_OPEN,
+        )
 
     def add(self, record: RequestRecord) -> None:
         """Take in a request that has ended; its session's row is written soon."""
@@ -268,6 +312,7 @@ class SessionLog:
         if record.replay or session is None:
             return
         with self._lock:
+            self._runs.add(record.run)
             found = self._open.get(session)
             if found is None:
                 self._parts += 1
@@ -275,134 +320,30 @@ class SessionLog:
                 self._open[session] = found
             self._open.move_to_end(session)
             found.add(record)
-            if self._timer is None:
-                self._timer = threading.Timer(_WRITE_SECONDS, self._write)
-                self._timer.daemon = True
-                self._timer.start()
+            if len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+        # Each time another one: what comes in while a row is written is written with the next.
+        self._rows.put(found.writer, found.summarize)
 
     def close(self) -> None:
         """Write what is still waiting, unless the disk does not answer."""
+        self._rows.close()
+        self._store.close()
+
+    def _write(self, database: Database, rows: Mapping[str, Callable[[], Session]]) -> None:
         with self._lock:
-            timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-        last = threading.Thread(target=self._write, name="sessions", daemon=True)
-        last.start()
-        last.join(_CLOSE_SECONDS)
-
-    def _write(self) -> None:
-        """Write the rows that have changed; those that cannot be written now wait for the next."""
-        with self._writing:  # so that the last one waits for one that is under way
-            with self._lock:
-                self._timer = None
-                changed = [each for each in self._open.values() if not each.is_written]
-                rows = [each.summarize() for each in changed]
-                for each in changed:
-                    each.is_written = True
-                while len(self._open) > _MAX_OPEN:
-                    self._open.popitem(last=False)
-            if not rows:
-                return
-            try:
-                folder = self._folder()
-                if self._records is not None and not self._is_prepared:
-                    own = {row.run for row in rows}
-                    prepare_history(folder, self._records(), own, self._log)
-                    self._is_prepared = True
-                write_sessions(folder, rows)
-            except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
-                for each in changed:
-                    each.is_written = False
-                # A file that is damaged meanwhile is put aside by the next one.
-                self._is_prepared = self._is_prepared and not _is_damage(error)
-                if self._once.is_first():
-                    self._log(logging.WARNING, f"the history of sessions is not written: {error}")
-
-
-def write_sessions(folder: Path, rows: Iterable[Session]) -> None:
-    """Write rows, each in place of an earlier one. Raises OSError and sqlite3.Error."""
-    encoded = [(each.session, each.writer, each.last, msgspec.json.encode(each)) for each in rows]
-    with _connect(folder) as database:
-        database.executemany(_WRITE, encoded)
-        database.execute(_TRIM, (MAX_SESSIONS - 1,))
-
-
-def prepare_history(
-    folder: Path, records: Path, own: Iterable[str | None] = (), log: Log = logger.log
-) -> None:
-    """Make the history from the records where there is none, or where it is damaged.
-
-    A damaged file is put aside, and records that cannot be read are left out; `log` is told of
-    both. own: runs of the caller, who writes their rows himself, as do the proxies that are running
-    now. Raises OSError and sqlite3.Error.
-    """
-    path = folder / FILE
-    with contextlib.suppress(FileNotFoundError):
-        if path.stat().st_size:
-            try:
-                with _connect(folder) as database:
-                    database.execute("SELECT count(*) FROM sessions").fetchone()
-            except sqlite3.DatabaseError as error:
-                if not _is_damage(error):
-                    raise
-                aside = path.with_name(f"{FILE}.damaged")
-                log(
-                    logging.WARNING,
-                    f"{path} is damaged ({error}): renamed to {aside.name}, and made anew from the "
-                    "records",
-                )
-                path.replace(aside)
-            else:
-                return
-    left_out = {*own, *(each.run for each in list_running(folder))}
-    found: dict[tuple[str, str | None], _Open] = {}
-    try:
-        for record in read_records(records):
-            session = name_session(record)
-            if record.replay or session is None or record.run in left_out:
-                continue
-            key = session, record.run
-            if key not in found:
-                found[key] = _Open(session, f"{record.run}.0", record)
-            found[key].add(record)
-    except OSError as error:  # they may never be readable: the history begins without them
-        log(logging.WARNING, f"the history of sessions lacks what the records hold: {error}")
-    write_sessions(folder, [each.summarize() for each in found.values()])
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether a file is no database, or a torn one; else it is locked, or the disk is full."""
-    return type(error) is sqlite3.DatabaseError
-
-
-@contextlib.contextmanager
-def _connect(folder: Path) -> Iterator[sqlite3.Connection]:
-    make_folder(folder)
-    path = folder / FILE
-    os.close(open_private(str(path), os.O_CREAT | os.O_RDWR))  # else SQLite makes a public one
-    with closing(sqlite3.connect(path, timeout=_LOCKED_SECONDS)) as database, database:
-        database.execute("PRAGMA synchronous = OFF")  # a lost row is cheap, a slow disk is not
-        database.execute(_TABLE)
-        yield database
+            found = [summarize() for summarize in rows.values()]
+        write_sessions(database, found)
 
 
 # Reading
 
 
-def read_history(folder: Path) -> list[Session]:
-    """Return all sessions, the latest last; none if there is no history.
-
-    Rows that cannot be read are passed over. Raises OSError and sqlite3.Error.
-    """
-    path = folder / FILE
-    if not path.exists() or not path.stat().st_size:
-        return []
-    uri = f"{path.as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=_LOCKED_SECONDS)) as database:
-        rows = database.execute(_READ).fetchall()
+def read_history(database: Database) -> list[Session]:
+    """Return all sessions, the latest last; rows that cannot be read are passed over."""
     found: dict[str, Session] = {}
     decoder = msgspec.json.Decoder(Session)
-    for (sums,) in rows:
+    for (sums,) in database.execute(_READ):
         with contextlib.suppress(msgspec.MsgspecError, TypeError, UnicodeDecodeError):
             part = decoder.decode(sums)
             known = found.pop(part.session, None)

@@ -5,7 +5,9 @@ import json
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +18,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.accounts import FILE, REFUSAL_HOLDS, TRIED_HOST, Account, Accounts
+from addon.accounts import (
+    REFUSAL_HOLDS,
+    TABLES,
+    TRIED_HOST,
+    Account,
+    Accounts,
+    Learned,
+    find_learned,
+)
 from addon.config import ConfigFile
 from addon.engine import Engine
+from addon.memory import open_memory
+from addon.places import MEMORY_FILE
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from tests.addon.test_engine import Request
 from tests.support.clock import Clock
@@ -37,9 +49,19 @@ def clock() -> Clock:
 
 @pytest.fixture
 def accounts(tmp_path: Path, clock: Clock) -> Iterator[Accounts]:
-    made = Accounts(lambda: tmp_path / "state", clock)
-    yield made
-    made.close()
+    with opened(tmp_path / "state", clock) as made:
+        yield made
+
+
+@contextmanager
+def opened(folder: Path, clock: Clock) -> Iterator[Accounts]:
+    with closing(open_memory(lambda: folder)) as store, closing(Accounts(store, clock)) as accounts:
+        yield accounts
+
+
+def read_learned(folder: Path, now: Callable[[], float] = time.time) -> list[Learned]:
+    with closing(open_memory(lambda: folder)) as store:
+        return find_learned(store, now)
 
 
 def identify(accounts: Accounts, credential: bytes = b"a", user: str | None = None) -> Account:
@@ -51,10 +73,10 @@ def test_what_was_learned_is_there_after_a_restart(
 ) -> None:
     accounts.learn(identify(accounts), "takes")
     accounts.close()
-    again = Accounts(lambda: tmp_path / "state", clock)
-    assert "takes" == again.find_verdict(identify(again))
-    assert None is again.find_verdict(identify(again, b"b"))
-    (learned,) = again.list_learned()
+    with opened(tmp_path / "state", clock) as again:
+        assert "takes" == again.find_verdict(identify(again))
+        assert None is again.find_verdict(identify(again, b"b"))
+    (learned,) = read_learned(tmp_path / "state")
     assert (HOST, MODEL, clock.now) == (
         learned.account.host,
         learned.account.model,
@@ -65,19 +87,20 @@ def test_what_was_learned_is_there_after_a_restart(
 def test_the_file_is_private_and_holds_no_credential(accounts: Accounts, tmp_path: Path) -> None:
     accounts.learn(identify(accounts, b"digest of a key", "user_1_account_none"), "refuses")
     accounts.close()
-    file = tmp_path / "state" / FILE
+    file = tmp_path / "state" / MEMORY_FILE
     assert 0o600 == stat.S_IMODE(file.stat().st_mode)
     assert b"digest of a key" not in file.read_bytes()
 
 
-def test_a_refusal_holds_for_thirty_days(accounts: Accounts, clock: Clock) -> None:
+def test_a_refusal_holds_for_thirty_days(accounts: Accounts, tmp_path: Path, clock: Clock) -> None:
     account = identify(accounts)
     accounts.learn(account, "refuses")
     clock.now += REFUSAL_HOLDS.total_seconds() - 1
     assert ("refuses", False) == (accounts.find_verdict(account), accounts.begin_try(account))
     clock.now += 2
     assert (None, True) == (accounts.find_verdict(account), accounts.begin_try(account))
-    assert [] == accounts.list_learned()
+    accounts.close()
+    assert [] == read_learned(tmp_path / "state", clock)
 
 
 def test_what_is_taken_holds_for_good(accounts: Accounts, clock: Clock) -> None:
@@ -109,9 +132,8 @@ def test_what_another_process_has_learned_is_not_tried_again(
     accounts: Accounts, tmp_path: Path, clock: Clock
 ) -> None:
     account = identify(accounts)
-    other = Accounts(lambda: tmp_path / "state", clock)
-    other.learn(identify(other), "takes")
-    other.close()
+    with opened(tmp_path / "state", clock) as other:
+        other.learn(identify(other), "takes")
     assert None is accounts.find_verdict(account)
     assert not accounts.begin_try(account)
     assert "takes" == accounts.find_verdict(account)
@@ -145,17 +167,20 @@ def test_models_and_hosts_are_told_apart(accounts: Accounts) -> None:
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b""], ids=["damaged", "empty"])
-def test_a_file_that_cannot_be_used_costs_a_try_and_a_line(
+def test_a_damaged_file_costs_a_try_and_a_line(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
-    (tmp_path / FILE).write_bytes(content)
-    accounts = Accounts(lambda: tmp_path, clock)
-    account = identify(accounts)
-    assert accounts.begin_try(account)
-    accounts.learn(account, "takes")
-    accounts.close()
+    (tmp_path / MEMORY_FILE).write_bytes(content)
+    with opened(tmp_path, clock) as accounts:
+        account = identify(accounts)
+        assert accounts.begin_try(account)
+        accounts.learn(account, "takes")
     assert "takes" == accounts.find_verdict(account)
-    said = "what accounts take is kept in memory only: file is not a database"
+    assert [account] == [each.account for each in read_learned(tmp_path)]
+    said = (
+        f"{tmp_path / MEMORY_FILE} is damaged (file is not a database): renamed to "
+        f"{MEMORY_FILE}.damaged, a new file is started"
+    )
     assert ([said] if content else []) == caplog.messages
 
 
@@ -164,10 +189,65 @@ def test_a_row_that_makes_no_sense_is_passed_over(
 ) -> None:
     accounts.learn(identify(accounts), "takes")
     accounts.close()
-    with sqlite3.connect(tmp_path / "state" / FILE) as database:
+    with sqlite3.connect(tmp_path / "state" / MEMORY_FILE) as database:
         database.execute("INSERT INTO accounts VALUES ('x', 'h', 'm', 'takes', 1.0)")
         database.execute("INSERT INTO accounts VALUES (x'00', 'h', 'm', 'perhaps', 1.0)")
-    assert 1 == len(Accounts(lambda: tmp_path / "state", clock).list_learned())
+    assert 1 == len(read_learned(tmp_path / "state"))
+
+
+def test_what_an_earlier_version_has_learned_is_taken_over_with_its_secret(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """Records hold what the secret has digested."""
+    folder = tmp_path / "state"
+    with opened(folder, clock) as accounts:
+        accounts.learn(identify(accounts), "takes")
+        before = identify(accounts)
+    with closing(sqlite3.connect(folder / "accounts.sqlite3")) as old, old:
+        for table in TABLES:
+            old.execute(table)
+        with closing(sqlite3.connect(folder / MEMORY_FILE)) as new:
+            for insert, query in (
+                ("INSERT INTO secret VALUES (?, ?)", "SELECT * FROM secret"),
+                ("INSERT INTO accounts VALUES (?, ?, ?, ?, ?)", "SELECT * FROM accounts"),
+            ):
+                old.executemany(insert, new.execute(query).fetchall())
+    (folder / MEMORY_FILE).unlink()
+    with opened(folder, clock) as accounts:
+        assert (before, "takes") == (identify(accounts), accounts.find_verdict(before))
+    assert [MEMORY_FILE] == [each.name for each in folder.iterdir()]
+
+
+def test_a_new_file_gets_the_secret_of_a_process_that_runs(tmp_path: Path, clock: Clock) -> None:
+    with opened(tmp_path, clock) as accounts:
+        accounts.learn(identify(accounts), "takes")
+        accounts.learn(identify(accounts, b"b"), "refuses")
+        accounts.close()
+    with opened(tmp_path, clock) as accounts:
+        before = identify(accounts)
+        (tmp_path / MEMORY_FILE).write_bytes(b"no database" * 1_000)
+        accounts.learn(identify(accounts, b"c"), "takes")
+    with opened(tmp_path, clock) as accounts:
+        assert (before, "takes") == (
+            identify(accounts),
+            accounts.find_verdict(identify(accounts, b"c")),
+        )
+
+
+def test_a_secret_that_could_not_be_read_in_time_leaves_nothing_in_the_file(
+    tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path, clock) as accounts:
+        accounts.learn(identify(accounts, b"b"), "takes")
+    with opened(tmp_path, clock) as accounts:
+        with closing(sqlite3.connect(tmp_path / MEMORY_FILE)) as holder:
+            holder.execute("BEGIN EXCLUSIVE")
+            account = identify(accounts)
+        accounts.learn(account, "takes")
+        assert (account, "takes") == (identify(accounts), accounts.find_verdict(account))
+    (line,) = caplog.messages
+    assert "is locked" in line
+    assert 1 == len(read_learned(tmp_path))
 
 
 # Sessions
@@ -385,7 +465,7 @@ def test_an_agent_sees_one_refusal_at_most_of_an_account_that_begins_to_refuse(
         for number in range(8):
             session.take(Step(True, before="restart" if number == 3 else None, says=redacts))
         session.close()
-        (learned,) = Accounts(lambda: Path(name) / "observation-masking").list_learned()
+        (learned,) = read_learned(Path(name) / "observation-masking")
     assert "refuses" == learned.verdict
     assert session.seen <= 1
 
@@ -410,7 +490,7 @@ def test_what_the_last_answer_teaches_is_kept_though_it_is_read_as_the_process_e
     session.drops = True
     session.take(Step(True))
     session.close()
-    (learned,) = Accounts(lambda: tmp_path / "observation-masking").list_learned()
+    (learned,) = read_learned(tmp_path / "observation-masking")
     assert "refuses" == learned.verdict
 
 

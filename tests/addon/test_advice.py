@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from addon.accounts import Accounts
 from addon.commands.doctor.configuration import check_configuration, read_configuration
 from addon.commands.doctor.records import check_passed, check_prices, check_uncached
 from addon.commands.doctor.report import Finding
@@ -27,7 +26,6 @@ from addon.config_commands import Advice
 from addon.mask import render_recording
 from addon.network import Address
 from addon.passed import HELD, Held
-from addon.places import state_folder
 from addon.proxy.health import Health
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
@@ -38,6 +36,7 @@ from tests.support.findings import record
 from tests.support.made_up_records import tally
 from tests.support.pages import find_pages
 from tests.support.places import ROOT
+from tests.support.remembered import learn
 from tests.support.talks import work, write_body
 
 Screen = pytest.CaptureFixture[str]
@@ -85,10 +84,7 @@ def _diagnose(change: str) -> Printed:
 
 
 def _check_refusal(_: Screen) -> str:
-    accounts = Accounts(state_folder)
-    key = accounts.identify("api.anthropic.com", "claude-opus-5-5", b"key", None)
-    accounts.learn(key, "refuses")
-    accounts.close()
+    learn("api.anthropic.com", "claude-opus-5-5", "refuses")
     return "".join(found.fix or "" for found in check_accounts(ADVICE))
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.attempts import may_go_unmasked
-from addon.memory import SENT_FILE
+from addon.memory import open_memory
 from masking.rewrite import Strategies, read_request
 from masking.wire.messages import MESSAGES
 from tests.addon.test_accounts import OUTPUT, Session, Step
@@ -169,7 +169,9 @@ def test_an_account_that_takes_changes_is_sent_no_second_request(
     for _ in range(6):
         session.take(THINKS)
     session.close()
-    (tmp_path / "observation-masking" / SENT_FILE).unlink()
+    open_memory(lambda: tmp_path / "observation-masking").write(
+        lambda database: database.execute("DELETE FROM conversations")
+    )
     session.engine = session._start()
     count = len(session.sent)
     session.take(THINKS)

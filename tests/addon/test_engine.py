@@ -10,7 +10,7 @@ import pytest
 from addon.accounts import TRIED_HOST
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
-from addon.memory import MemoryFiles
+from addon.memory import MemoryRows
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from masking.memory import Memories
 from masking.wire.format import Purpose
@@ -143,16 +143,16 @@ def test_what_nobody_might_refuse_does_not_wait_for_a_memory_that_is_being_read(
     expected: list[bool],
 ) -> None:
     engine.use(ConfigFile(tmp_path / "config.toml", [f"mode={mode}"]))
-    waits, open_files = list[bool](), MemoryFiles.open
+    waits, open_files = list[bool](), MemoryRows.open
 
     async def open_unread(
-        files: MemoryFiles, *, observes: bool, patiently: bool = False
+        files: MemoryRows, *, observes: bool, patiently: bool = False
     ) -> Memories:
         waits.append(patiently)
         memories = await open_files(files, observes=observes, patiently=patiently)
         return memories._replace(is_being_read=True)
 
-    monkeypatch.setattr(MemoryFiles, "open", open_unread)
+    monkeypatch.setattr(MemoryRows, "open", open_unread)
     send_thinking(engine)
     assert expected == waits
 

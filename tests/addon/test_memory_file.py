@@ -7,8 +7,6 @@ import shutil
 import sqlite3
 import stat
 import threading
-from collections import UserDict
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,16 +14,15 @@ from pathlib import Path
 import pytest
 
 from addon.memory import (
-    OBSERVED_FILE,
-    SENT_FILE,
-    VERSION,
-    MemoryFile,
-    MemoryFiles,
+    FORM,
+    MemoryRows,
     decode_branches,
     encode_branches,
     encode_shortened,
+    open_memory,
 )
 from addon.memory import _change_alike as change_alike
+from addon.places import MEMORY_FILE
 from masking.memory import (
     Anchor,
     BoundaryMemory,
@@ -41,6 +38,7 @@ from masking.window import BoundaryPosition
 from masking.window.placeholder import Rendering
 from tests.live.harness import eventually
 from tests.support.marks import as_one_test
+from tests.support.remembered import Remembering
 
 PAST = Past(
     met=Anchor(0, b""),
@@ -82,14 +80,14 @@ def test_what_the_provider_cleared_is_no_move_to_an_earlier_version() -> None:
 
 
 def write(folder: Path, *conversations: tuple[bytes, Branches]) -> None:
-    file = MemoryFile(lambda: folder)
+    file = Remembering(lambda: folder)
     for opening, branches in conversations:
         file.write(opening, Remembered(branches))
     file.close()
 
 
 def read(folder: Path) -> list[tuple[bytes, Branches]]:
-    file = MemoryFile(lambda: folder)
+    file = Remembering(lambda: folder)
     try:
         return [(opening, known.branches) for opening, known in file.read()]
     finally:
@@ -123,81 +121,14 @@ SHORTENED = Remembered(
     ],
 )
 def test_what_was_shortened_is_read_by_the_next_process(tmp_path: Path, known: Remembered) -> None:
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, known)
     file.close()
-    again = MemoryFile(lambda: tmp_path)
+    again = Remembering(lambda: tmp_path)
     assert [(OPENING, known)] == again.read()
     again.write(OPENING, Remembered())
     again.close()
     assert [] == read(tmp_path)
-
-
-OLD_TABLE = """CREATE TABLE conversations
-(opening BLOB PRIMARY KEY, branches TEXT NOT NULL, sent REAL NOT NULL) WITHOUT ROWID"""
-
-
-def make_old(folder: Path, version: int) -> None:
-    database = sqlite3.connect(folder / SENT_FILE)
-    with database:
-        database.execute(OLD_TABLE)
-        database.execute(f"PRAGMA user_version = {version}")
-        row = OPENING, encode_branches((PAST,)), PAST.sent
-        database.execute("INSERT INTO conversations VALUES (?, ?, ?)", row)
-    database.close()
-
-
-def test_an_older_file_gets_a_column_for_it(tmp_path: Path) -> None:
-    make_old(tmp_path, VERSION)
-    one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
-    assert [(OPENING, Remembered((PAST,)))] == one.read() == other.read()
-    one.write(OPENING, SHORTENED)
-    one.close()
-    assert [(OPENING, SHORTENED)] == other.read()
-    other.close()
-
-
-def test_a_file_of_a_later_version_may_lack_the_column(tmp_path: Path) -> None:
-    make_old(tmp_path, VERSION + 1)
-    file = MemoryFile(lambda: tmp_path)
-    before = (tmp_path / SENT_FILE).read_bytes()
-    assert [(OPENING, Remembered((PAST,)))] == file.read()
-    file.write(OPENING, SHORTENED)
-    file.close()
-    assert before == (tmp_path / SENT_FILE).read_bytes()
-
-
-class Connection(sqlite3.Connection):
-    """One to whose file another process adds the column first, or that cannot add it."""
-
-    added = True
-
-    def execute(self, statement: str, *values: object) -> sqlite3.Cursor:
-        if statement.startswith("ALTER"):
-            if self.added:
-                super().execute(statement)
-            raise sqlite3.OperationalError("duplicate column name: shortened")
-        return super().execute(statement, *values)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("added", [True, False])
-def test_another_process_may_add_it_at_the_same_time(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    added: bool,
-) -> None:
-    make_old(tmp_path, VERSION)
-    monkeypatch.setattr(Connection, "added", added)
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        "addon.memory.sqlite3.connect",
-        lambda path, **options: connect(path, factory=Connection, **options),
-    )
-    file = MemoryFile(lambda: tmp_path)
-    assert ([(OPENING, Remembered((PAST,)))] if added else []) == file.read()
-    file.close()
-    assert added == ("duplicate column" not in caplog.text)
 
 
 DAMAGED = [
@@ -222,15 +153,15 @@ DAMAGED = [
 
 @pytest.mark.parametrize("text", DAMAGED)
 def test_what_is_damaged_of_it_costs_its_own_row_that_alone(tmp_path: Path, text: str) -> None:
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, SHORTENED)
     file.write(b"2", SHORTENED)
     file.close()
-    database = sqlite3.connect(tmp_path / SENT_FILE)
+    database = sqlite3.connect(tmp_path / MEMORY_FILE)
     with database:
         database.execute("UPDATE conversations SET shortened = ? WHERE opening = ?", (text, b"2"))
     database.close()
-    again = MemoryFile(lambda: tmp_path)
+    again = Remembering(lambda: tmp_path)
     assert {OPENING: SHORTENED, b"2": Remembered((PAST,))} == dict(again.read())
     again.close()
 
@@ -259,7 +190,7 @@ def test_a_run_reads_it_in_no_thread_of_asyncio(tmp_path: Path) -> None:
         asyncio.get_running_loop().set_default_executor(taken)
         return await files.open(observes=False)
 
-    files = MemoryFiles(lambda: tmp_path)
+    files = MemoryRows(open_memory(lambda: tmp_path))
     memories = asyncio.run(open_memories())
     files.close()
     assert memories.observed is None
@@ -269,7 +200,7 @@ def test_a_file_that_is_deleted_is_made_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "state"
-    file = MemoryFile(lambda: folder)
+    file = Remembering(lambda: folder)
     for opening in (b"1", b"2", b"3"):
         file.write(opening, Remembered((PAST,)))
         assert (opening, Remembered((PAST,))) == file.read()[-1]
@@ -310,7 +241,7 @@ def test_what_a_later_version_adds_is_carried_along() -> None:
 
 
 def change(folder: Path, *statements: str) -> None:
-    database = sqlite3.connect(folder / SENT_FILE)
+    database = sqlite3.connect(folder / MEMORY_FILE)
     with database:
         for statement in statements:
             database.execute(statement)
@@ -318,7 +249,7 @@ def change(folder: Path, *statements: str) -> None:
 
 
 def ask(folder: Path, question: str) -> list[tuple[object, ...]]:
-    database = sqlite3.connect(folder / SENT_FILE)
+    database = sqlite3.connect(folder / MEMORY_FILE)
     found = database.execute(question).fetchall()
     database.close()
     return found
@@ -327,58 +258,49 @@ def ask(folder: Path, question: str) -> list[tuple[object, ...]]:
 def test_a_column_and_a_table_that_a_later_version_adds_stay(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
     added = "ALTER TABLE conversations ADD COLUMN account TEXT"
-    change(tmp_path, added, "UPDATE conversations SET account = 'a'", "CREATE TABLE accounts (id)")
+    change(tmp_path, added, "UPDATE conversations SET account = 'a'", "CREATE TABLE later (id)")
     write(tmp_path, (OPENING, (_LATER,)), (b"2", (PAST,)))
     assert [(b"2", (PAST,)), (OPENING, (_LATER,))] == read(tmp_path)
     assert [("a",), (None,)] == ask(
         tmp_path, "SELECT account FROM conversations ORDER BY sent DESC"
     )
-    assert [] == ask(tmp_path, "SELECT * FROM accounts")
-
-
-def test_a_file_of_the_first_version_is_one_of_this_once_it_is_written(tmp_path: Path) -> None:
-    write(tmp_path, (OPENING, (PAST,)))
-    change(tmp_path, "PRAGMA user_version = 0")
-    assert [(OPENING, (PAST,))] == read(tmp_path)
-    assert [(0,)] == ask(tmp_path, "PRAGMA user_version")
-    write(tmp_path, (b"2", (PAST,)))
-    assert [(VERSION,)] == ask(tmp_path, "PRAGMA user_version")
+    assert [] == ask(tmp_path, "SELECT * FROM later")
 
 
 def test_a_file_of_a_later_version_is_read_and_not_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
-    before = (tmp_path / SENT_FILE).read_bytes()
+    change(tmp_path, f"PRAGMA user_version = {FORM.version + 1}")
+    before = (tmp_path / MEMORY_FILE).read_bytes()
     assert [(OPENING, (PAST,))] == read(tmp_path)
     write(tmp_path, (OPENING, (_LATER,)), (b"2", (PAST,)))
-    assert before == (tmp_path / SENT_FILE).read_bytes()
+    assert before == (tmp_path / MEMORY_FILE).read_bytes()
     assert "was written by a later version" in caplog.text
 
 
 def test_a_file_that_a_later_version_takes_over_is_not_written_any_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, Remembered((PAST,)))
     assert file.read()
-    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")
-    before = (tmp_path / SENT_FILE).read_bytes()
+    change(tmp_path, f"PRAGMA user_version = {FORM.version + 1}")
+    before = (tmp_path / MEMORY_FILE).read_bytes()
     file.write(OPENING, Remembered((_LATER,)))
     file.close()
-    assert before == (tmp_path / SENT_FILE).read_bytes()
+    assert before == (tmp_path / MEMORY_FILE).read_bytes()
     assert "was written by a later version" in caplog.text
 
 
 def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
-    one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
+    one, other = Remembering(lambda: tmp_path), Remembering(lambda: tmp_path)
     one.write(b"1", Remembered((PAST,)))
     assert one.read() == other.read()
     other.write(b"2", Remembered((PAST,)))
     assert 2 == len(other.read())
     damaged = b"x" * 20_000
-    (tmp_path / SENT_FILE).write_bytes(damaged)
+    (tmp_path / MEMORY_FILE).write_bytes(damaged)
     for number in range(3):
         one.write(b"one %d" % number, Remembered((PAST,)))
         one.read()
@@ -386,7 +308,7 @@ def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
         other.read()
     one.close()
     other.close()
-    assert damaged == (tmp_path / f"{SENT_FILE}.damaged").read_bytes()
+    assert damaged == (tmp_path / f"{MEMORY_FILE}.damaged").read_bytes()
     written = dict(read(tmp_path))
     assert {b"1", b"2"} | {b"%s %d" % (n, i) for n in (b"one", b"other") for i in range(3)} == {
         *written
@@ -396,21 +318,23 @@ def test_two_processes_put_a_damaged_file_aside_once(tmp_path: Path) -> None:
 def test_a_file_of_another_form_is_left_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    change(tmp_path, f"PRAGMA user_version = {VERSION + 1}", "CREATE TABLE conversations (key)")
-    before = (tmp_path / SENT_FILE).read_bytes()
+    change(
+        tmp_path, f"PRAGMA user_version = {FORM.version + 1}", "CREATE TABLE conversations (key)"
+    )
+    before = (tmp_path / MEMORY_FILE).read_bytes()
     write(tmp_path, (OPENING, (PAST,)))
-    assert before == (tmp_path / SENT_FILE).read_bytes()
+    assert before == (tmp_path / MEMORY_FILE).read_bytes()
     assert [logging.WARNING] == [record.levelno for record in caplog.records]
 
 
 def test_what_could_not_be_written_is_once_it_can_be(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.read()
-    holder = sqlite3.connect(tmp_path / SENT_FILE)
+    holder = sqlite3.connect(tmp_path / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     file.write(b"2", Remembered((PAST,)))
-    file._thread.submit(lambda: None).result()  # it was tried in vain
+    file.rows._worker.submit(lambda: None).result()  # it was tried in vain
     holder.close()
     file.write(b"3", Remembered((PAST,)))
     file.close()
@@ -419,11 +343,11 @@ def test_what_could_not_be_written_is_once_it_can_be(tmp_path: Path) -> None:
 
 def test_what_waits_for_a_file_that_takes_nothing_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    file = MemoryFile(lambda: tmp_path / "file")
+    file = Remembering(lambda: tmp_path / "file")
     memory = BoundaryMemory(file.write)
-    memory.load((n.to_bytes(2, "big"), Remembered((PAST,))) for n in range(7_000))
+    memory.load((n.to_bytes(2, "big"), Remembered((PAST,))) for n in range(15_000))
     file.close()
-    assert len(file._waiting) <= 4_000
+    assert 8_000 == len(file.rows._waiting)
 
 
 def test_all_requests_wait_for_one_reading(tmp_path: Path) -> None:
@@ -433,7 +357,7 @@ def test_all_requests_wait_for_one_reading(tmp_path: Path) -> None:
         assert [id(opened[0].sent)] * 8 == [id(memories.sent) for memories in opened]
 
     write(tmp_path, (OPENING, (PAST,)))
-    files = MemoryFiles(lambda: tmp_path)
+    files = MemoryRows(open_memory(lambda: tmp_path))
     asyncio.run(open_memories())
     files.close()
 
@@ -442,11 +366,11 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)), (b"2", (PAST,)))
-    holder = sqlite3.connect(tmp_path / SENT_FILE)
+    holder = sqlite3.connect(tmp_path / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
     monkeypatch.setattr("addon.memory.PATIENCE", 60.0)
-    files = MemoryFiles(lambda: tmp_path)
+    files = MemoryRows(open_memory(lambda: tmp_path))
 
     async def meet() -> Memories:
         memories = await files.open(observes=False)
@@ -467,37 +391,14 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     assert both == dict(read(tmp_path))
 
 
-def test_only_what_was_sent_is_waited_for_where_that_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, (OPENING, (PAST,)))
-    observed = MemoryFile(lambda: tmp_path, OBSERVED_FILE)
-    observed.write(OPENING, Remembered((PAST,)))
-    observed.close()
-    holder = sqlite3.connect(tmp_path / OBSERVED_FILE)
-    holder.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
-    files = MemoryFiles(lambda: tmp_path)
-
-    async def open_memories() -> Memories:
-        await files.open(observes=True)
-        return await files.open(observes=True, patiently=True)
-
-    memories = asyncio.run(open_memories())
-    assert not memories.is_being_read
-    assert [OPENING] == [*memories.sent._known]
-    holder.close()
-    files.close()
-
-
 def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    holder = sqlite3.connect(tmp_path / SENT_FILE)
+    holder = sqlite3.connect(tmp_path / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
-    files = MemoryFiles(lambda: tmp_path)
+    files = MemoryRows(open_memory(lambda: tmp_path))
     memories = asyncio.run(files.open(observes=False))
     memories.sent._put(OPENING, Remembered((_ELSEWHERE,)))
     files.close()
@@ -518,18 +419,19 @@ def test_no_more_is_kept_than_is_ever_remembered(tmp_path: Path) -> None:
         (n.to_bytes(2, "big"), Past(met=PAST.met, last=PAST.last, sent=n)) for n in range(count)
     ]
     write(tmp_path, *((opening, (past,)) for opening, past in rows))
+    write(tmp_path, (rows[-1][0], (rows[-1][1],)))
     assert [opening for opening, _ in rows[-2_000:]] == [opening for opening, _ in read(tmp_path)]
 
 
 def test_it_is_for_its_owner_alone(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "ours"
     write(folder, (OPENING, (PAST,)))
-    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / SENT_FILE)]
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / MEMORY_FILE)]
     assert [0o700, 0o600] == modes
 
 
 def test_two_processes_share_it(tmp_path: Path) -> None:
-    one, other = MemoryFile(lambda: tmp_path), MemoryFile(lambda: tmp_path)
+    one, other = Remembering(lambda: tmp_path), Remembering(lambda: tmp_path)
     assert [] == one.read() == other.read()
     for n in range(50):
         (one if n % 2 else other).write(bytes([n]), Remembered((PAST,)))
@@ -543,18 +445,18 @@ def test_a_torn_file_is_begun_anew(
     tmp_path: Path, length: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    file = tmp_path / SENT_FILE
+    file = tmp_path / MEMORY_FILE
     file.write_bytes(b"x" * length)
     assert [] == read(tmp_path)
     write(tmp_path, (OPENING, (PAST,)))
     assert [(OPENING, (PAST,))] == read(tmp_path)
     assert (length > 1) == ("damaged" in caplog.text)
-    assert (length > 1) == ((tmp_path / f"{SENT_FILE}.damaged").exists())
+    assert (length > 1) == ((tmp_path / f"{MEMORY_FILE}.damaged").exists())
 
 
 def test_a_file_that_is_torn_in_its_middle_costs_no_more_than_what_it_held(tmp_path: Path) -> None:
     write(tmp_path, *((bytes([n]), (PAST,) * 8) for n in range(200)))
-    file = tmp_path / SENT_FILE
+    file = tmp_path / MEMORY_FILE
     file.write_bytes(file.read_bytes()[:20_000])
     read(tmp_path)
     write(tmp_path, (OPENING, (PAST,)))
@@ -565,7 +467,7 @@ def test_a_folder_that_cannot_be_made_is_a_warning_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    file = MemoryFile(lambda: tmp_path / "file" / "folder")
+    file = Remembering(lambda: tmp_path / "file" / "folder")
     file.write(OPENING, Remembered((PAST,)))
     file.write(OPENING, Remembered((PAST,)))
     assert [] == file.read()
@@ -578,10 +480,9 @@ def test_a_full_disk_is_a_warning_and_what_was_written_stays_readable(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    full = MemoryFile(lambda: tmp_path)
+    full = Remembering(lambda: tmp_path)
     assert full.read()
-    assert full._database is not None
-    full._database.execute("PRAGMA max_page_count = 1")
+    full.store.read(lambda database: database.execute("PRAGMA max_page_count = 1").fetchall())
     for n in range(50):
         full.write(bytes([n]), Remembered((PAST,) * 8))
     full.close()
@@ -593,7 +494,7 @@ def test_a_file_that_is_locked_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    holder = sqlite3.connect(tmp_path / SENT_FILE)
+    holder = sqlite3.connect(tmp_path / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr("addon.memory.PATIENCE", 0.05)
     assert [] == read(tmp_path)
@@ -604,9 +505,9 @@ def test_a_file_that_is_locked_is_left_alone(
 
 def test_a_row_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:
     write(tmp_path, (OPENING, (PAST,)))
-    database = sqlite3.connect(tmp_path / SENT_FILE)
+    database = sqlite3.connect(tmp_path / MEMORY_FILE)
     for n, branches in enumerate(["CAST(x'ff' AS TEXT)", "x'ff'", "7", "'[1]'", "''"]):
-        database.execute(f"INSERT INTO conversations VALUES ({n}, {branches}, 0, NULL)")
+        database.execute(f"INSERT INTO conversations VALUES (0, {n}, {branches}, NULL, 0)")
     database.commit()
     database.close()
     assert [(OPENING, (PAST,))] == read(tmp_path)
@@ -614,22 +515,15 @@ def test_a_row_that_cannot_be_read_costs_no_other_one(tmp_path: Path) -> None:
 
 def test_what_waits_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One job for all of it: each would hold up the end of the proxy by a lock's whole patience."""
+    file, gate = Remembering(lambda: tmp_path), threading.Event()
     written: list[int] = []
-    write_waiting = MemoryFile._write
-
-    def write_and_count(file: MemoryFile) -> None:
-        written.append(len(file._waiting))
-        write_waiting(file)
-
-    monkeypatch.setattr(MemoryFile, "_write", write_and_count)
-    file, gate = MemoryFile(lambda: tmp_path), threading.Event()
-    file._thread.submit(gate.wait)
+    monkeypatch.setattr(file.rows, "_write_rows", lambda _, rows: written.append(len(rows)))
+    file.rows._worker.submit(gate.wait)
     for n in range(100):
         file.write(bytes([n]), Remembered((PAST,)))
     gate.set()
     file.close()
     assert [100] == written
-    assert 100 == len(read(tmp_path))
 
 
 _MOVED = replace(_LATER, moves=(*PAST.moves, PAST.moves[0]))
@@ -639,7 +533,7 @@ def test_a_request_that_masks_nothing_new_waits_for_others_or_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, Remembered((PAST,)))
     file.read()
     file.write(OPENING, Remembered((_LATER,)))
@@ -654,17 +548,17 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
 
     def encode_in_a_hurry(branches: Branches) -> str:
-        file._hurry()
+        file.rows._hurry.set()
         return encode_branches(branches)
 
     monkeypatch.setattr("addon.memory.encode_branches", encode_in_a_hurry)
     file.write(OPENING, Remembered((PAST,)))
     file.read()
     file.write(OPENING, Remembered((_LATER,)))
-    assert not file._is_urgent.wait(0)
+    assert not file.rows._hurry.is_set()
     file.close()
     assert [(OPENING, (_LATER,))] == read(tmp_path)
 
@@ -672,7 +566,7 @@ def test_a_hurry_while_it_writes_does_not_hurry_what_comes_later(
 def test_what_replaces_it_while_it_is_written_is_written_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, next_ones = MemoryFile(lambda: tmp_path), [Remembered((_MOVED,))]
+    file, next_ones = Remembering(lambda: tmp_path), [Remembered((_MOVED,))]
 
     def encode_and_go_on(branches: Branches) -> str:
         if next_ones:
@@ -685,33 +579,9 @@ def test_what_replaces_it_while_it_is_written_is_written_next(
     assert [(OPENING, (_MOVED,))] == read(tmp_path)
 
 
-class _Written(UserDict[bytes, Remembered]):
-    """What is in a file; tells whether others that write wait while it is looked through."""
-
-    waits: bool | None = None
-
-    def __init__(self, lock: threading.Lock) -> None:
-        super().__init__({OPENING: Remembered((PAST,))})
-        self._lock = lock
-
-    def __iter__(self) -> Iterator[bytes]:
-        self.waits = self._lock.locked()
-        return super().__iter__()
-
-
-def test_nobody_writes_while_what_the_file_held_is_made_to_wait_again(tmp_path: Path) -> None:
-    """What came between the two would be lost."""
-    file = MemoryFile(lambda: tmp_path)
-    file._written = written = _Written(file._lock)  # type: ignore[assignment]
-    file._write_all_again()
-    assert written.waits
-    assert written.data == file._waiting
-    file.close()
-
-
 def test_it_waits_no_longer_than_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 0.01)
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, Remembered((PAST,)))
     file.read()
     file.write(OPENING, Remembered((_LATER,)))
@@ -734,7 +604,7 @@ def test_all_else_is_written_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: bytes, branches: Branches
 ) -> None:
     monkeypatch.setattr("addon.memory._WRITE_DELAY", 600.0)
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.write(OPENING, Remembered((PAST,)))
     file.read()
     file.write(opening, Remembered(branches))
@@ -743,11 +613,11 @@ def test_all_else_is_written_at_once(
 
 
 def test_closed_it_takes_nothing_more(tmp_path: Path) -> None:
-    file = MemoryFile(lambda: tmp_path)
+    file = Remembering(lambda: tmp_path)
     file.close()
     file.write(OPENING, Remembered((PAST,)))
     file.close()
-    assert not (tmp_path / SENT_FILE).exists()
+    assert not (tmp_path / MEMORY_FILE).exists()
 
 
 # As text

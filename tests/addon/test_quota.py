@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from addon.accounts import Accounts, find_user
+from addon.memory import open_memory
 from addon.quota import QuotaWindow, Reading, find_events, read_quota
 from addon.records.advice import QuotaWarnings
 from addon.records.record import RequestRecord
@@ -300,10 +302,10 @@ def test_an_account_has_the_same_tag_in_every_run_and_whatever_its_token(tmp_pat
     user = find_user(
         {"metadata": {"user_id": f"user_1_account_{'ab' * 4}-{'-'.join(['cdef'] * 4)}"}}
     )
-    tags = [
-        Accounts(lambda: tmp_path).tag("api.anthropic.com", credential, whose)
-        for credential, whose in ((b"one", user), (b"two", user), (b"one", None), (b"two", None))
-    ]
+    tags = []
+    for credential, whose in ((b"one", user), (b"two", user), (b"one", None), (b"two", None)):
+        with closing(open_memory(lambda: tmp_path)) as store:
+            tags.append(Accounts(store).tag("api.anthropic.com", credential, whose))
     assert tags[0] == tags[1]
     assert 3 == len({*tags})
     assert {4} == {*map(len, tags)}

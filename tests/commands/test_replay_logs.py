@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from addon.accounts import Accounts, Verdict
+from addon.accounts import Verdict
 from addon.commands.log_answer import describe_section
 from addon.commands.main import main
-from addon.places import state_folder
 from addon.records.words import render_dollars
 from addon.replay.logs import LOGS, find_logs, find_logs_at_home, list_homes, merge_newest_first
 from addon.replay.logs.answer import LogAnswer, LoggedSession
@@ -26,6 +25,7 @@ from masking.accounting import Bill, Money
 from tests.support.made_logs import MadeSession, write_claude_code
 from tests.support.page_parts import find_table
 from tests.support.places import ROOT
+from tests.support.remembered import learn
 from tests.support.sessions import CHATS
 from tests.support.terminals import terminal
 
@@ -233,15 +233,10 @@ def test_both_accounts_are_told_where_that_matters(
     assert {} == replay(capsys, "--account", "new")["logs"]["accounts"]
 
     # Without an account named, it is what the proxy has found out, as long as that is one thing.
-    accounts = Accounts(state_folder)
     for number, verdict in enumerate[Verdict](("takes", "refuses")):
-        account = accounts.identify("h", f"model {number}", b"key", None)
-        accounts.learn(account, verdict)
-        accounts.close()
+        learn("h", f"model {number}", verdict)
         found = replay(capsys)["logs"]
         assert (found["dollars_saved"] > 0, found["accounts"] == {}) == (number == 0, number == 0)
-        accounts = Accounts(state_folder)
-    accounts.close()
 
 
 def test_a_model_without_a_price_stands_apart(

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from addon.memory import SENT_FILE, MemoryFile
+from addon.places import MEMORY_FILE
 from masking.rewrite import rewrite_request
 from masking.wire.messages import MESSAGES
 from masking.wire.ollama import OLLAMA
@@ -27,6 +27,7 @@ from tests.live.harness import (
     running_addon,
 )
 from tests.support.made_up_format import MADE_UP
+from tests.support.remembered import Remembering
 from tests.support.wire_conversations import RUN_AGAIN, WRITERS, RunAgain, Told, Writer, in_each
 
 CHAT = "/v1/chat/completions"
@@ -79,12 +80,12 @@ def test_a_restart_unmasks_nothing_nor_does_a_change_of_settings(
     with running_addon(tmp_path, upstream, config=ON.replace(b"= 2\n", b"= 11\n")) as live:
         assert masked == send(live, 12)
         assert ["warm"] * 2 == [record["prefix"] for record in wait_for_records(live, 14)[-2:]]
-    assert (tmp_path / "state" / "observation-masking" / SENT_FILE).stat().st_mode & 0o077 == 0
+    assert (tmp_path / "state" / "observation-masking" / MEMORY_FILE).stat().st_mode & 0o077 == 0
 
 
 def grow_old(folder: Path, seconds: float) -> None:
     """Let what is remembered be so much longer ago."""
-    file = MemoryFile(lambda: folder / "state" / "observation-masking")
+    file = Remembering(lambda: folder / "state" / "observation-masking")
     for opening, known in file.read():
         aged = (dataclasses.replace(past, sent=past.sent - seconds) for past in known.branches)
         file.write(opening, known._replace(branches=tuple(aged)))
@@ -108,7 +109,7 @@ def test_after_a_long_pause_the_boundary_moves_at_once(
 def test_a_lost_memory_costs_one_broken_prefix(upstream: Upstream, tmp_path: Path) -> None:
     with running_addon(tmp_path, upstream, config=ON) as live:
         before = play(live, range(9))
-    (tmp_path / "state" / "observation-masking" / SENT_FILE).unlink()
+    (tmp_path / "state" / "observation-masking" / MEMORY_FILE).unlink()
     with running_addon(tmp_path, upstream, config=ON) as live:
         after = [before, *(send(live, turns) for turns in range(9, 30))]
         assert "first met" == wait_for_records(live, 10)[9]["prefix"]
@@ -129,7 +130,7 @@ def test_without_a_memory_a_request_is_all_that_counts(upstream: Upstream, tmp_p
         assert early
         assert early == play(live, range(LATE + 1))
         assert {None} == {record["prefix"] for record in wait_for_records(live, LATE + 2)}
-    assert not (tmp_path / "state" / "observation-masking" / SENT_FILE).exists()
+    assert not (tmp_path / "state" / "observation-masking" / MEMORY_FILE).exists()
 
 
 def test_two_proxies_without_a_memory_send_the_same_bytes_at_assumed_prices(
@@ -228,7 +229,7 @@ def test_a_locked_memory_holds_up_what_needs_it_and_others_for_a_second(
     assert before != body
     script = tmp_path / "patient.py"
     script.write_text(_PATIENT)
-    holder = sqlite3.connect(tmp_path / "state" / "observation-masking" / SENT_FILE)
+    holder = sqlite3.connect(tmp_path / "state" / "observation-masking" / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     with (
         contextlib.closing(holder),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from addon.memory import OBSERVED_FILE, SENT_FILE
+from addon.places import MEMORY_FILE
 from addon.recordings.flows import read_flows
 from masking.memory import is_held_out
 from tests.live.harness import (
@@ -201,10 +201,8 @@ def test_switched_to_on_a_conversation_begins_as_one_first_met(
         assert record["masked"] >= masked["masked"]
         live.configure(ON)
         assert "first met" == send(live, 41)[2]["prefix"]
-    folder = tmp_path / "state" / "observation-masking"
-    assert [0o600] * 2 == [
-        (folder / name).stat().st_mode & 0o777 for name in (SENT_FILE, OBSERVED_FILE)
-    ]
+    file = tmp_path / "state" / "observation-masking" / MEMORY_FILE
+    assert 0o600 == file.stat().st_mode & 0o777
 
 
 def test_what_is_observed_goes_on_after_a_restart(upstream: Upstream, tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from addon.memory import open_memory, read_conversations
 from addon.network import read_address
 from addon.proxy.authorities import write_bundle
 from addon.proxy.health import check_health
@@ -26,6 +28,7 @@ from tests.live.harness import (
     masked,
     read_records,
 )
+from tests.support.histories import read_history
 from tests.support.namespaces import NAMESPACE, has_namespaces
 from tests.support.terminals import terminal
 from tests.tools.provider.provider import HOST, Provider
@@ -562,6 +565,30 @@ def test_on_a_full_disk_each_request_is_answered_and_masked(
         )
         assert not Path(notice.split()[-6].rstrip(",")).exists()
         assert last.endswith("; the proxy ended once by itself")
+
+
+def test_a_broken_history_costs_no_agent_anything(world: World, home: Path) -> None:
+    """The first is put aside, and made anew from the records; the other cannot be."""
+    state = home / "state" / "observation-masking"
+    state.mkdir(parents=True)
+    history = state / "history.sqlite3"
+    history.write_bytes(b"no database" * 1_000)
+    for _ in range(2):
+        done = run(world, home, *MASKING, "--", *agent())
+        assert (5, "Well done.\n") == (done.returncode, done.stdout), done.stderr
+        assert masked(BODY, CONFIG) == world.provider.requests[-1].body
+        assert re.fullmatch(
+            r"obsmask: 1 request; .*; obsmask page shows each request\n", done.stderr
+        )
+        if history.is_file():
+            assert [1] == [each.requests for each in read_history(state)]
+            history.unlink()
+            history.mkdir()
+    logs = [each.read_text() for each in sorted((state / "logs").iterdir())]
+    found = ("history.sqlite3 is damaged", "the history of sessions is not written")
+    assert [[True, False], [False, True]] == [[each in log for each in found] for log in logs]
+    with closing(open_memory(lambda: state)) as store:
+        assert 1 == len(store.read(read_conversations))
 
 
 @LINUX

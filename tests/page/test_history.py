@@ -13,9 +13,10 @@ import pytest
 from addon.commands.page import serve_history
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import RunFile, Running, Session, write_sessions
+from addon.records.sessions import RunFile, Running, Session
 from masking.accounting.bill import Bill, Margin, Money
 from masking.config import PageSettings
+from tests.support.histories import write_sessions
 from tests.support.made_up_records import bill, write_records
 from tests.support.page_parts import find_chart, say
 

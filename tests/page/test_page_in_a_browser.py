@@ -6,6 +6,7 @@
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
@@ -15,9 +16,10 @@ import pytest
 
 from addon.page.history import History
 from addon.page.server import PageServer
-from addon.records.sessions import Session, SessionLog, prepare_history, write_sessions
+from addon.records.sessions import Session, SessionLog, open_history
 from masking.accounting.bill import Bill, Margin, Money
 from masking.config import PageSettings
+from tests.support.histories import write_sessions
 from tests.support.made_up_records import bill, record, write_records
 from tests.support.places import ROOT
 
@@ -375,7 +377,8 @@ def test_a_session_is_shown_from_its_records_or_from_its_row(
     width: int,
 ) -> None:
     write_records(state / "requests.jsonl", *session(6, session="kept"))
-    prepare_history(state, state / "requests.jsonl")
+    with closing(open_history(lambda: state, lambda: state / "requests.jsonl")) as store:
+        store.read(lambda _: None)
     write_sessions(state, make_sessions(1))
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.goto(f"{history.url}history#kept")

@@ -99,14 +99,14 @@ def test_the_proxy_of_a_run_is_led_to_its_folder(monkeypatch: pytest.MonkeyPatch
 
 _ON_A_FULL_DISK = """
 mount -t tmpfs -o size=64k none "$1"
-echo known > "$1/boundaries.sqlite3"
+echo known > "$1/memory.sqlite3"
 exec "$2" -c "$3"
 """
 
 _LOOK = """
 from addon.proxy.process import RunFolder
 folder = RunFolder()
-print(folder.path == folder.spare, (folder.path / "boundaries.sqlite3").read_text())
+print(folder.path == folder.spare, (folder.path / "memory.sqlite3").read_text())
 folder.close()
 """
 

@@ -5,7 +5,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from addon.records import sessions
 from addon.records.file import take_lock
 from addon.records.sessions import (
     FILE,
@@ -25,13 +27,12 @@ from addon.records.sessions import (
     find_folder,
     is_running,
     list_running,
-    prepare_history,
-    read_history,
-    write_sessions,
+    open_history,
 )
 from masking.accounting.bill import Bill, Margin, Money
 from masking.rewrite import read_request
 from masking.wire import CHAT, MESSAGES, RESPONSES, WireFormat
+from tests.support.histories import read_history, write_sessions
 from tests.support.made_up_records import bill, record, write_records
 
 
@@ -49,6 +50,12 @@ def write(folder: Path, *requests: Mapping[str, object], writer: str = "w") -> N
     for fields in requests:
         log.add(record(**fields))
     log.close()
+
+
+def write_now(log: SessionLog) -> None:
+    """Write what waits, sooner than it would be."""
+    log._rows._hurry.set()
+    log._rows._worker.submit(lambda: None).result()
 
 
 A, B = {"session": "a", "client": "pi"}, {"conversation_id": "b"}
@@ -100,7 +107,7 @@ def test_a_row_that_grows_takes_the_place_of_its_earlier_state(tmp_path: Path) -
     log = SessionLog(lambda: tmp_path, say_nothing)
     for count in range(1, 4):
         log.add(record(**A))
-        log._write()
+        write_now(log)
         assert [count] == [each.requests for each in read_history(tmp_path)]
     log.close()
     with sqlite3.connect(tmp_path / FILE) as database:
@@ -154,29 +161,40 @@ def test_what_a_process_writes_itself_is_not_taken_from_the_records(tmp_path: Pa
     assert [3] == [each.requests for each in read_history(tmp_path)]
 
 
+def make_history(
+    folder: Path, records: Path, log: Callable[[int, str], object] = say_nothing
+) -> None:
+    with closing(open_history(lambda: folder, lambda: records, log=log)) as store:
+        store.read(sessions.read_history)
+
+
 def test_a_damaged_file_is_put_aside_and_made_anew(tmp_path: Path) -> None:
     records = tmp_path / "requests.jsonl"
     write_records(records, {**A, "run": "1"})
     (tmp_path / FILE).write_bytes(b"no database" * 99)
     told: list[str] = []
-    prepare_history(tmp_path, records, log=lambda _, line: told.append(line))
+    make_history(tmp_path, records, lambda _, line: told.append(line))
     assert ["a"] == [each.session for each in read_history(tmp_path)]
     assert (tmp_path / f"{FILE}.damaged").exists()
     assert told == [
-        f"{tmp_path / FILE} is damaged (file is not a database): renamed to {FILE}.damaged, and "
-        "made anew from the records"
+        f"{tmp_path / FILE} is damaged (file is not a database): renamed to {FILE}.damaged, a new "
+        "file is started"
     ]
 
 
 def test_a_file_that_is_damaged_meanwhile_is_made_anew_by_the_next_row(tmp_path: Path) -> None:
-    log = SessionLog(lambda: tmp_path, lambda *_: None, lambda: tmp_path / "requests.jsonl")
+    """With what this process has written before, and what the records hold of others."""
+    records = tmp_path / "requests.jsonl"
+    write_records(records, {"session": "before", "run": "1"}, {**A, "run": "own"})
+    log = SessionLog(lambda: tmp_path, lambda *_: None, lambda: records)
     for session in ("a", "b", "c"):
-        log.add(record(session=session))
-        log._write()
+        log.add(record(session=session, run="own"))
+        write_now(log)
         if session == "a":
             (tmp_path / FILE).write_bytes(b"no database" * 99)
     log.close()
-    assert {"b", "c"} == {each.session for each in read_history(tmp_path)}
+    found = {each.session: each.requests for each in read_history(tmp_path)}
+    assert {"before": 1, "a": 1, "b": 1, "c": 1} == found
 
 
 def test_a_folder_of_the_older_records_name_changes_nothing(tmp_path: Path) -> None:
@@ -206,9 +224,8 @@ def test_records_that_cannot_be_read_do_not_stop_the_history(tmp_path: Path) -> 
 def test_an_empty_file_is_no_history(tmp_path: Path) -> None:
     """One that was made, and whose process was killed before it wrote."""
     (tmp_path / FILE).touch()
-    assert [] == read_history(tmp_path)
     write_records(tmp_path / "requests.jsonl", A)
-    prepare_history(tmp_path, tmp_path / "requests.jsonl")
+    make_history(tmp_path, tmp_path / "requests.jsonl")
     assert ["a"] == [each.session for each in read_history(tmp_path)]
 
 
@@ -217,7 +234,7 @@ def test_what_could_not_be_written_is_written_with_the_next(tmp_path: Path) -> N
     folder.touch()
     log = SessionLog(lambda: folder, lambda *_: None)
     log.add(record(**A))
-    log._write()
+    write_now(log)
     folder.unlink()
     log.add(record(**B))
     log.close()
@@ -235,7 +252,7 @@ def test_what_cannot_be_written_is_said_once_and_costs_nothing_else(tmp_path: Pa
     log = SessionLog(lambda: tmp_path / "file", lambda _, line: said.append(line))
     for _ in range(2):
         log.add(record(**A))
-        log._write()
+        write_now(log)
     log.close()
     (line,) = said
     assert line.startswith("the history of sessions is not written: ")

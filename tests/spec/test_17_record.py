@@ -51,7 +51,7 @@ def find_secrets(addon: Addon, caplog: pytest.LogCaptureFixture, *more: str) -> 
     more: files that are there, beside those that always are.
     """
     places = read_all(addon.folder) | {"the log": caplog.text.encode()}
-    assert {"requests.jsonl", "boundaries.sqlite3", "the log", *more} == places.keys()
+    assert {"requests.jsonl", "memory.sqlite3", "the log", *more} == places.keys()
     return [place for place, data in places.items() if b"hunter2" in data]
 
 

@@ -26,7 +26,7 @@ BOUNDARY = "masking/window/boundary.py"
 DECIDE = "masking/window/decide.py"
 MASKER = "addon/masker.py"
 MEMORY = "masking/memory.py"
-MEMORY_FILE = "addon/memory.py"
+STORE = "addon/store.py"
 REQUEST_CACHE = "masking/request_cache.py"
 
 COSTS = "tests/masking/accounting/test_cost.py"
@@ -363,31 +363,52 @@ MUTATIONS = (
     ),
     Mutation(
         "what replaces a conversation while it is written",
-        MEMORY_FILE,
-        "                if self._waiting.get(opening) is remembered:\n"
-        "                    del self._waiting[opening]",
-        "                self._waiting.pop(opening, None)",
+        STORE,
+        "                if self._waiting.get(key) is value:\n"
+        "                    del self._waiting[key]",
+        "                self._waiting.pop(key, None)",
         "tests/addon/test_memory_file.py",
     ),
     Mutation(
         "a memory file of a later version",
-        MEMORY_FILE,
-        "                if version > VERSION:\n                    return\n",
-        "",
+        STORE,
+        "                if _read_version(database) > self._form.version:",
+        "                if False:",
         "tests/addon/test_memory_file.py",
     ),
     Mutation(
-        "the lock of what waits for a new memory file",
-        MEMORY_FILE,
-        "        with self._lock:\n            self._waiting = {**self._written, **self._waiting}",
-        "        if True:\n            self._waiting = {**self._written, **self._waiting}",
-        "tests/addon/test_memory_file.py",
+        "the lock of what waits for a new file",
+        STORE,
+        "        with self._lock:\n            if self._losses",
+        "        if True:\n            if self._losses",
+        "tests/addon/test_store.py",
+    ),
+    Mutation(
+        "what this process wrote into a file that is lost",
+        STORE,
+        "        self.losses += 1\n",
+        "",
+        "tests/addon/test_store.py",
+    ),
+    Mutation(
+        "the locks on a file that is opened again",
+        STORE,
+        "os.O_CREAT | os.O_EXCL | os.O_RDWR",
+        "os.O_CREAT | os.O_RDWR",
+        "tests/addon/test_store.py",
+    ),
+    Mutation(
+        "the secret that another process has kept",
+        "addon/accounts.py",
+        "if self._secret is None or _keep_secret(database, self._secret) != self._secret:",
+        "if self._secret is None:",
+        "tests/addon/test_accounts.py",
     ),
     Mutation(
         "the verdict of another process before a try",
         "addon/accounts.py",
-        "        self._read(account)\n        if self.find_verdict",
-        "        if self.find_verdict",
+        "self._load(self._store.read(lambda database: _read(database, _READ_ONE, key)))",
+        "pass",
         "tests/addon/test_accounts.py",
     ),
     Mutation(

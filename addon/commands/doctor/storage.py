@@ -6,16 +6,19 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from addon.accounts import FILE, REFUSAL_HOLDS, Accounts
+from addon.accounts import REFUSAL_HOLDS, find_learned
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.config_commands import Advice
 from addon.counts import pluralize
+from addon.memory import open_memory
 from addon.places import state_folder
 from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
+from addon.store import StoreError
 from masking.config import RecallSettings
 
 _MEGABYTE = 1_000_000
@@ -80,10 +83,13 @@ def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
 
 def check_accounts(advice: Advice) -> Iterator[Finding]:
     """Yield what was learned of accounts at models that bind their reasoning."""
-    file = state_folder() / FILE
-    if not file.exists():
+    try:
+        with closing(open_memory(state_folder)) as store:
+            found = find_learned(store)
+    except StoreError as error:
+        yield broken(f"What is known of conversations and accounts cannot be read: {error}")
         return
-    for (_, host, model), verdict, learned in Accounts(state_folder).list_learned():
+    for (_, host, model), verdict, learned in found:
         day = datetime.fromtimestamp(learned)
         if verdict == "takes":
             yield ok(

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from addon.accounts import Accounts, Verdict
 from addon.commands.doctor.storage import (
     check_accounts,
     check_folder,
@@ -16,11 +15,11 @@ from addon.commands.doctor.storage import (
     render_size,
 )
 from addon.config_commands import Advice
-from addon.places import state_folder
 from addon.recall import RecallFolder
 from masking.config import RecallSettings
 from masking.window.placeholder import encode_text, recall_id
 from tests.support.findings import fixes, levels
+from tests.support.remembered import learn
 
 
 @pytest.mark.parametrize(
@@ -88,11 +87,8 @@ def test_it_is_said_what_was_learned_of_accounts(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert [] == [*check_accounts(Advice())]
     assert not (tmp_path / "state").exists()
-    accounts = Accounts(state_folder)
-    learned: dict[str, Verdict] = {"claude-opus-5-5": "takes", "claude-sonnet-5-5": "refuses"}
-    for model, verdict in learned.items():
-        accounts.learn(accounts.identify("api.anthropic.com", model, b"key", None), verdict)
-    accounts.close()
+    learn("api.anthropic.com", "claude-opus-5-5", "takes")
+    learn("api.anthropic.com", "claude-sonnet-5-5", "refuses")
     taking, refusing = check_accounts(Advice())
     assert ("ok", "note") == (taking.level, refusing.level)
     begin = "api.anthropic.com takes masked requests to claude-opus-5-5 from an account (since 20"
