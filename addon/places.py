@@ -1,4 +1,4 @@
-"""Our folders, the package's own files, and how private files are made, read and replaced.
+"""Our folders, the package's own files, and how private files are made, read, replaced and locked.
 
 Whatever this software makes is for its user alone: files have mode 0600, folders 0700. What was
 there before keeps its mode.
@@ -7,7 +7,9 @@ there before keeps its mode.
 import contextlib
 import os
 import stat
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +26,8 @@ _NEVER_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 """A pipe that nobody writes or reads must not hold us up, nor a terminal take us over."""
 
 _NAME = "observation-masking"
+
+_POLL = 0.005
 
 STATE_VARIABLE = "OBSMASK_STATE_FOLDER"
 """The variable by which `obsmask run` leads its own proxy to the folder that it uses."""
@@ -196,3 +200,63 @@ def _replacing(path: Path) -> Iterator["tempfile._TemporaryFileWrapper[bytes]"]:
         if isinstance(error, OSError):  # a full disk names no file, and other errors name ours
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+# Locking: the system's own locks, which end with their process
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+
+    def _unlock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+
+    _HELD_BY_ANOTHER = (PermissionError,)
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+    _HELD_BY_ANOTHER = (BlockingIOError,)
+
+
+def release_lock(lock: int) -> None:
+    """Give back what `take_lock` has returned. Raises OSError."""
+    try:
+        _unlock(lock)  # to close it is not enough while a child process has it, too
+    finally:
+        os.close(lock)
+
+
+def take_lock(name: str, patience: float) -> int | str:
+    """Return a lock, within so many seconds, or the reason why it cannot be had.
+
+    The lock is on the file of that name, which is made if it is not there.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    end = time.monotonic() + patience
+    while True:
+        try:
+            file = open_private(name, flags)
+        except OSError as error:
+            return error.strerror or str(error)
+        try:
+            _lock(file)
+            if os.fstat(file).st_nlink:  # else it was removed meanwhile, and locks nobody out
+                return file
+        except _HELD_BY_ANOTHER:
+            pass
+        except OSError as error:  # a file system without locks
+            os.close(file)
+            return error.strerror or str(error)
+        os.close(file)
+        if time.monotonic() >= end:
+            return "another process holds its lock"
+        time.sleep(_POLL)

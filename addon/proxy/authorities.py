@@ -15,9 +15,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import certifi
-from filelock import FileLock
 
-from addon.places import UNFINISHED, data_folder, make_folder, write_private
+from addon.places import (
+    UNFINISHED,
+    data_folder,
+    make_folder,
+    release_lock,
+    take_lock,
+    write_private,
+)
 from addon.proxy.environment import (
     CA_FOLDERS_VARIABLE,
     CA_VARIABLES,
@@ -140,9 +146,15 @@ def own_authority() -> Path:
     path = authority_path()
     if not _is_made(path):
         # Two that are started at once would mix the files of two authorities.
-        with FileLock(_make_folder() / "authority.lock", _LOCK_SECONDS):
+        name = _make_folder() / "authority.lock"
+        lock = take_lock(str(name), _LOCK_SECONDS)
+        if isinstance(lock, str):
+            raise OSError(0, lock, str(name))
+        try:
             if not _is_made(path):
                 _make_authority(path)
+        finally:
+            release_lock(lock)
     return path
 
 

@@ -10,10 +10,9 @@ not have it renamed or written.
 A process that is stopped holds the lock for good. After a while the others append without it,
 which is safe; only the rotation waits until the lock can be had.
 
-The lock is the system's own, on the same file and of the same kind as `filelock` takes it, as
-earlier versions did: both keep each other out. To append a line of 2.5 kB takes 18 us of CPU with
-it, and 80 us with `filelock` 4.2. In a proxy, beside its other threads, that was 0.3 ms of the
-8.5 ms that a request of 45 kB takes.
+The lock is of the same kind as `filelock` takes it, as earlier versions did: both keep each other
+out. To append a line of 2.5 kB takes 18 us of CPU with ours, and 80 us with `filelock` 4.2. In a
+proxy, beside its other threads, that was 0.3 ms of the 8.5 ms that a request of 45 kB takes.
 """
 
 import contextlib
@@ -22,8 +21,6 @@ import logging
 import os
 import re
 import stat
-import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -33,7 +30,7 @@ from pathlib import Path
 import orjson
 
 from addon.once import Once
-from addon.places import make_folder, open_private, state_folder
+from addon.places import make_folder, open_private, release_lock, state_folder, take_lock
 from addon.records.record import RequestRecord
 from addon.threads import Log
 from masking.config import MetricsSettings
@@ -47,8 +44,6 @@ _BEGINNING_BYTES = 64
 
 _PATIENCE = 2.0
 """Seconds to wait for the lock; once in vain, the next lines do not wait for it."""
-
-_POLL = 0.005
 
 _MAX_LINE_BYTES = 1_000_000
 """No record is as long; what is longer is not held whole."""
@@ -208,63 +203,6 @@ class SharedFile:
             yield None
         finally:
             release_lock(lock)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-
-    def _unlock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
-
-    _HELD_BY_ANOTHER = (PermissionError,)
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _unlock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-    _HELD_BY_ANOTHER = (BlockingIOError,)
-
-
-def release_lock(lock: int) -> None:
-    """Give back what `take_lock` has returned. Raises OSError."""
-    try:
-        _unlock(lock)  # to close it is not enough while a child process has it, too
-    finally:
-        os.close(lock)
-
-
-def take_lock(name: str, patience: float) -> int | str:
-    """Return a lock, within so many seconds, or the reason why it cannot be had.
-
-    The lock is on the file of that name, which is made if it is not there.
-    """
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    end = time.monotonic() + patience
-    while True:
-        try:
-            file = open_private(name, flags)
-        except OSError as error:
-            return error.strerror or str(error)
-        try:
-            _lock(file)
-            if os.fstat(file).st_nlink:  # else it was removed meanwhile, and locks nobody out
-                return file
-        except _HELD_BY_ANOTHER:
-            pass
-        except OSError as error:  # a file system without locks
-            os.close(file)
-            return error.strerror or str(error)
-        os.close(file)
-        if time.monotonic() >= end:
-            return "another process holds its lock"
-        time.sleep(_POLL)
 
 
 def _rotate(path: Path) -> str | None:

@@ -25,8 +25,8 @@ from pathlib import Path
 import msgspec
 
 from addon.agents import AGENTS
-from addon.places import make_folder, open_private
-from addon.records.file import read_records, release_lock, take_lock
+from addon.places import make_folder, open_private, release_lock, take_lock
+from addon.records.file import read_records
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import explain_unmasked, why_lost

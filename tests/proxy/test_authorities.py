@@ -13,6 +13,7 @@ import certifi
 import pytest
 from mitmproxy.certs import CertStore
 
+from addon.places import release_lock, take_lock
 from addon.proxy import authorities
 from addon.proxy.authorities import (
     make_bundles,
@@ -233,4 +234,19 @@ def test_a_full_disk_leaves_no_half_of_an_authority(home: Path) -> None:
     )
     assert failed.stderr.endswith(f"OSError: [Errno 27] File too large: '{home}/.mitmproxy'\n")
     assert [] == [*(home / ".mitmproxy").iterdir()]
+    assert own_authority().is_file()
+
+
+def test_an_authority_that_another_process_makes_for_too_long_is_an_error(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("addon.proxy.authorities._LOCK_SECONDS", 0.0)
+    path = Path(own_authority())
+    shutil.rmtree(path.parent)
+    (file,) = (home / "data").rglob("authority.lock")
+    lock = take_lock(str(file), 0.0)
+    assert isinstance(lock, int)
+    with pytest.raises(OSError, match=r"another process holds its lock: .*authority\.lock"):
+        own_authority()
+    release_lock(lock)
     assert own_authority().is_file()

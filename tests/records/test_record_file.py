@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from filelock import FileLock, Timeout
 
+from addon.places import release_lock, take_lock
 from addon.records.file import (
     RecordFile,
     SharedFile,
     default_path,
     read_lines,
     read_records,
-    release_lock,
-    take_lock,
 )
 from masking.config import MetricsSettings
 
@@ -561,7 +560,7 @@ def test_a_lock_that_is_removed_as_it_is_taken_is_made_anew(
             removed.append(path)
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    monkeypatch.setattr("addon.records.file._lock", lock_too_late)
+    monkeypatch.setattr("addon.places._lock", lock_too_late)
     lock = take_lock(str(path), 60.0)
     assert isinstance(lock, int)
     assert os.path.samestat(os.fstat(lock), path.stat())

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from addon.places import take_lock
 from addon.records import sessions
-from addon.records.file import take_lock
 from addon.records.sessions import (
     FILE,
     IDLE,
