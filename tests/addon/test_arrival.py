@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -169,9 +170,8 @@ def test_an_account_that_takes_changes_is_sent_no_second_request(
     for _ in range(6):
         session.take(THINKS)
     session.close()
-    open_memory(lambda: tmp_path / "observation-masking").write(
-        lambda database: database.execute("DELETE FROM conversations")
-    )
+    with closing(open_memory(lambda: tmp_path / "observation-masking")) as store:
+        store.write(lambda database: database.execute("DELETE FROM conversations"))
     session.engine = session._start()
     count = len(session.sent)
     session.take(THINKS)

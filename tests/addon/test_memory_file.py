@@ -15,11 +15,9 @@ import pytest
 
 from addon.memory import (
     FORM,
-    MemoryRows,
     decode_branches,
     encode_branches,
     encode_shortened,
-    open_memory,
 )
 from addon.memory import _change_alike as change_alike
 from addon.places import MEMORY_FILE
@@ -188,9 +186,9 @@ def test_a_run_reads_it_in_no_thread_of_asyncio(tmp_path: Path) -> None:
 
     async def open_memories() -> Memories:
         asyncio.get_running_loop().set_default_executor(taken)
-        return await files.open(observes=False)
+        return await files.memory.open(observes=False)
 
-    files = MemoryRows(open_memory(lambda: tmp_path))
+    files = Remembering(lambda: tmp_path)
     memories = asyncio.run(open_memories())
     files.close()
     assert memories.observed is None
@@ -352,12 +350,12 @@ def test_what_waits_for_a_file_that_takes_nothing_is_bounded(tmp_path: Path) -> 
 
 def test_all_requests_wait_for_one_reading(tmp_path: Path) -> None:
     async def open_memories() -> None:
-        opened = await asyncio.gather(*(files.open(observes=n > 3) for n in range(8)))
+        opened = await asyncio.gather(*(files.memory.open(observes=n > 3) for n in range(8)))
         assert [False] * 8 == [memories.is_being_read for memories in opened]
         assert [id(opened[0].sent)] * 8 == [id(memories.sent) for memories in opened]
 
     write(tmp_path, (OPENING, (PAST,)))
-    files = MemoryRows(open_memory(lambda: tmp_path))
+    files = Remembering(lambda: tmp_path)
     asyncio.run(open_memories())
     files.close()
 
@@ -370,17 +368,17 @@ def test_a_locked_file_holds_requests_up_for_a_while_and_loses_nothing(
     holder.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
     monkeypatch.setattr("addon.memory.PATIENCE", 60.0)
-    files = MemoryRows(open_memory(lambda: tmp_path))
+    files = Remembering(lambda: tmp_path)
 
     async def meet() -> Memories:
-        memories = await files.open(observes=False)
+        memories = await files.memory.open(observes=False)
         assert memories.is_being_read
         memories.sent._put(
             OPENING, Remembered((_ELSEWHERE,))
         )  # met while the file could not be read
         memories.sent._put(b"3", Remembered((PAST,)))
         holder.rollback()
-        return await files.open(observes=False, patiently=True)
+        return await files.memory.open(observes=False, patiently=True)
 
     memories = asyncio.run(meet())
     assert not memories.is_being_read
@@ -398,8 +396,8 @@ def test_a_file_that_is_locked_for_good_holds_up_neither_requests_nor_the_end(
     holder = sqlite3.connect(tmp_path / MEMORY_FILE)
     holder.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
-    files = MemoryRows(open_memory(lambda: tmp_path))
-    memories = asyncio.run(files.open(observes=False))
+    files = Remembering(lambda: tmp_path)
+    memories = asyncio.run(files.memory.open(observes=False))
     memories.sent._put(OPENING, Remembered((_ELSEWHERE,)))
     files.close()
     holder.close()
