@@ -48,6 +48,9 @@ _Value = TypeVar("_Value")
 _CLOSE_SECONDS = 5.0
 """How long the end of a process waits for its last rows: a disk may not answer."""
 
+_TURN_SECONDS = 2.0
+"""How long a thread waits for another's work on the same file."""
+
 _PAUSE = 0.01
 
 _VERSION = "PRAGMA user_version"
@@ -157,7 +160,7 @@ class Store:
             self._lock.release()
 
     def _try(self, work: Callable[[Database], _Result]) -> _Result:
-        with self._translate(), self._lock:
+        with self._translate(), self._turn():
             try:
                 return work(self._connect())
             except sqlite3.Error as error:
@@ -165,6 +168,16 @@ class Store:
                     raise
                 self._put_aside(error)
                 return work(self._connect())
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Take the turn among the threads, unless the one that has it waits for a dead disk."""
+        if not self._lock.acquire(timeout=_TURN_SECONDS):
+            raise StoreError(f"{self.path}: the disk does not answer", is_locked=True)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     @contextlib.contextmanager
     def _translate(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """The databases on disk, whatever befalls them: a full disk, a lock, damage, another process."""
 
+import asyncio
 import logging
 import signal
 import sqlite3
@@ -14,9 +15,11 @@ from threading import Lock
 
 import pytest
 
+from addon.accounts import Accounts
 from addon.memory import FORM, open_memory
 from addon.records.sessions import SessionLog
 from addon.store import Database, Earlier, Form, Rows, Store, StoreError
+from masking.memory import Anchor, Remembered
 from tests.support.histories import read_history
 from tests.support.made_up_records import record
 from tests.support.namespaces import NAMESPACE, has_namespaces
@@ -147,6 +150,29 @@ with closing(open_things(Path(sys.argv[1]))) as store:
         key = f"{sys.argv[2]} {number}"
         store.write(lambda database: write_things(database, {key: number}))
 """
+
+
+def test_a_disk_that_does_not_answer_holds_up_no_request_and_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is asked of the file waits for its turn, for a while; what is to be kept does not."""
+    for name in ("_TURN_SECONDS", "_CLOSE_SECONDS"):
+        monkeypatch.setattr(f"addon.store.{name}", 0.0)
+    monkeypatch.setattr("addon.memory._REQUEST_PATIENCE", 0.0)
+    history = SessionLog(lambda: tmp_path, logging.getLogger("observation_masking").log)
+    process = Remembering(lambda: tmp_path)
+    accounts = Accounts(process.store)
+    with history._store._lock, process.store._lock:
+        history.add(record(session="a"))
+        process.write(b"opening", Remembered(requests=(Anchor(3, b"\3" * 16),)))
+        account = accounts.identify("host", "model", b"key", None)
+        assert accounts.begin_try(account)
+        accounts.learn(account, "takes")
+        assert asyncio.run(process.memory.open(observes=False)).observed is None
+        assert "takes" == accounts.find_verdict(account)
+        for each in (history, process, accounts):
+            each.close()
+    assert {"the disk does not answer"} == {line.split(": ")[-1] for line in caplog.messages}
 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
