@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from addon.network import LOOPBACK_HOST, Address
-from addon.places import STATE_VARIABLE, make_folder, open_private, state_folder
+from addon.places import MEMORY_FILE, STATE_VARIABLE, make_folder, open_private, state_folder
 from addon.proxy.environment import make_files_absolute
+from addon.store import StoreError, copy_database
 
 if TYPE_CHECKING:
     from addon.proxy.health import Health
@@ -304,17 +305,17 @@ def _check_room(folder: Path) -> None:
 
 
 def _copy_known(state: Path, spare: Path) -> None:
-    """Copy what is known of conversations and accounts, as far as there is room.
+    """Copy what is known of conversations and accounts, and the history if there is room for it.
 
     A conversation that was masked and goes on is masked alike: else a model that binds its
     reasoning would refuse it.
     """
     with contextlib.suppress(OSError):
-        for file in state.glob("*.sqlite3"):
+        for file in sorted(state.glob("*.sqlite3"), key=lambda each: each.name != MEMORY_FILE):
             copy = spare / file.name
             try:
-                shutil.copy(file, copy)
-            except OSError:
+                copy_database(file, copy)
+            except StoreError:
                 copy.unlink(missing_ok=True)
 
 

@@ -99,27 +99,46 @@ def test_the_proxy_of_a_run_is_led_to_its_folder(monkeypatch: pytest.MonkeyPatch
 
 _ON_A_FULL_DISK = """
 mount -t tmpfs -o size=64k none "$1"
-echo known > "$1/memory.sqlite3"
-exec "$2" -c "$3"
+"$2" -c "$3" "$1" || true
+ls "$1"
+exec "$2" -c "$4"
+"""
+
+_DIE_AMID_A_WRITE = """
+import os, sqlite3, sys
+database = sqlite3.connect(f"{sys.argv[1]}/memory.sqlite3")
+database.execute("CREATE TABLE known (what)")
+database.execute("INSERT INTO known VALUES ('before')")
+database.execute("PRAGMA user_version = 1")
+database.commit()
+database.execute("PRAGMA cache_size = 2")
+database.execute("UPDATE known SET what = 'amid a write'")
+database.executemany("INSERT INTO known VALUES (?)", [("x" * 3_000,)] * 9)
+os._exit(9)
 """
 
 _LOOK = """
+import sqlite3
 from addon.proxy.process import RunFolder
 folder = RunFolder()
-print(folder.path == folder.spare, (folder.path / "memory.sqlite3").read_text())
+copy = folder.path / "memory.sqlite3"
+database = sqlite3.connect(copy)
+print(folder.path == folder.spare, oct(copy.stat().st_mode), end=" ")
+print(*database.execute("SELECT * FROM known"), *database.execute("PRAGMA user_version"))
 folder.close()
 """
 
 
 @pytest.mark.skipif(not has_namespaces(), reason="NO USER NAMESPACES: a full disk is not tried")
 def test_what_is_known_goes_along_to_a_temporary_folder(state: Path) -> None:
-    """A conversation that was masked must not go on unmasked."""
+    """A conversation that was masked must not go on unmasked, though a process was killed."""
     state.mkdir(parents=True)
-    arguments = ("sh", str(state), sys.executable, _LOOK)
+    arguments = ("sh", str(state), sys.executable, _DIE_AMID_A_WRITE, _LOOK)
     said = subprocess.run(
         [*NAMESPACE, "sh", "-euc", _ON_A_FULL_DISK, *arguments],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ("True known\n\n", "") == (said.stdout, said.stderr)
+    files = "memory.sqlite3\nmemory.sqlite3-journal\n"
+    assert (f"{files}True 0o100600 ('before',) (1,)\n", "") == (said.stdout, said.stderr)
