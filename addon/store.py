@@ -285,7 +285,7 @@ class Store:
 def copy_database(path: Path, copy: Path, patience: float = 2.0) -> None:
     """Copy a database as it is between two transactions, whoever writes it. Raises StoreError."""
     try:
-        os.close(open_private(str(copy), os.O_CREAT | os.O_EXCL | os.O_RDWR))
+        os.close(open_private(str(copy), os.O_CREAT | os.O_EXCL))
         uri = f"{path.absolute().as_uri()}?mode=rw"  # so that what a killed process left is undone
         with closing(sqlite3.connect(uri, uri=True, timeout=patience)) as database:
             database.execute("VACUUM INTO ?", (str(copy),))

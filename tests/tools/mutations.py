@@ -441,7 +441,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the lock of a file that was removed",
-        "addon/records/file.py",
+        "addon/places.py",
         "if os.fstat(file).st_nlink:",
         "if True:",
         "tests/records/test_record_file.py",
