@@ -125,9 +125,10 @@ def choose_account(given: Account | None) -> tuple[Account | None, str]:
         return given, ""
     try:
         with closing(open_memory(state_folder)) as store:
-            found = {each.verdict for each in find_learned(store)}
+            known = find_learned(store)
     except StoreError:  # `obsmask doctor` says why
         return None, ""
+    found = {"takes" if each.verdict == "takes" else "refuses" for each in known}
     if len(found) != 1:
         return None, ""
     (learned,) = found
