@@ -134,7 +134,7 @@ def test_once_reasoning_was_dropped_nothing_that_changes_meanwhile_has_a_request
     assert off != DROPS
     for number, config in enumerate((DROPS, DROPS, TRY, off, DROPS)):
         if number == 4:
-            for path in memory.glob("boundaries.sqlite3*"):
+            for path in memory.glob("memory.sqlite3*"):
                 path.unlink()
         with running_addon(tmp_path, strict, config=config) as live:
             agent.take_some(live, 5)
