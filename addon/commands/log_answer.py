@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from addon.accounts import find_learned
-from addon.agents import find_agent
+from addon.agents import AGENTS
 from addon.commands.road_table import RoadRow, print_roads
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
@@ -189,9 +189,10 @@ def print_answer(
             for agent, model, group in answer.list_models()
         ][:_MOST_MODELS],
     )
-    if (agent := answer.find_best_agent()) is not None and agent != RECORDING:
+    best = answer.find_best_agent()  # a recording's, or a trajectory's, may be none that we know
+    if (start := next((each.start for each in AGENTS if each.name == best), None)) is not None:
         console.print("Next: ", end="", highlight=False)
-        console.print(find_agent(agent).start, style="bold", highlight=False, soft_wrap=True)
+        console.print(start, style="bold", highlight=False, soft_wrap=True)
 
 
 def _list_answers(answer: LogAnswer) -> Iterator[str]:

@@ -119,8 +119,8 @@ def command(
     """Show what your past sessions cost, and what they would have cost with masking.
 
     Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
-    and others. PATH is a log, a recording (.flow), a file of conversations (.json, .jsonl), or a
-    folder of these, compressed or not. Options override the configuration.
+    and others. PATH is a log, a trajectory (ATIF), a recording (.flow), a file of conversations
+    (.json, .jsonl), or a folder of these, compressed or not. Options override the configuration.
     """
     settings_list = read_replay_settings(given)
     is_one = len(settings_list) == 1

@@ -63,6 +63,20 @@ def is_inside(file: Path, folder: Path) -> bool:
     return stat.S_ISREG(mode)
 
 
+def find_inside(folder: Path, name: str) -> Path | None:
+    """Return the file in a folder that a name leads to, as a stranger has written it.
+
+    None if no regular file is there, or if it is outside of the folder, wherever links lead.
+    """
+    try:
+        root = folder.resolve()
+        file = (folder / name).resolve()
+        is_there = file.is_relative_to(root) and file.is_file()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a name too long or with a NUL
+        return None
+    return folder / file.relative_to(root) if is_there else None
+
+
 class Packed(Protocol):
     """What decompresses a file."""
 

@@ -12,7 +12,14 @@ import zstandard
 
 from addon.commands.main import main
 from addon.replay import disk
-from addon.replay.disk import bound, find_files, find_passed_over, open_bounded, read_bounded
+from addon.replay.disk import (
+    bound,
+    find_files,
+    find_inside,
+    find_passed_over,
+    open_bounded,
+    read_bounded,
+)
 from addon.replay.files import read_conversations
 from addon.replay.logs import LOGS
 from tests.support.places import ROOT
@@ -150,6 +157,28 @@ def test_what_is_read_whole_has_a_bound(tmp_path: Path, monkeypatch: pytest.Monk
         file.readline()
     with pytest.raises(OSError, match="too large"):
         [*read_conversations(path)]
+
+
+def test_a_name_in_a_file_leads_nowhere_else(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "sub").mkdir(parents=True)
+    for each in (tmp_path / "outside", folder / "file"):
+        each.touch()
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "round").symlink_to("round")
+    names = ("file", "./sub/../file", str(folder / "file"))
+    assert [find_inside(folder, name) for name in names] == [folder / "file"] * 3
+    others = (
+        "../outside",
+        str(tmp_path / "outside"),
+        "link",
+        "round",
+        "sub",
+        "",
+        "a\0b",
+        "x" * 999,
+    )
+    assert not any(find_inside(folder, name) for name in others)
 
 
 def test_no_reader_opens_a_file_by_itself() -> None:

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from addon.replay.logs.atif import ATIF
 from addon.replay.logs.claude_code import CLAUDE_CODE
 from addon.replay.logs.codex import CODEX
 from addon.replay.logs.gemini_cli import GEMINI_CLI
@@ -26,6 +27,7 @@ LOGS: tuple[LogKind, ...] = (
     PI,
     MINI_SWE_AGENT,
     OPENHANDS,
+    ATIF,
 )
 """The logs that are read, in the order in which they are looked for."""
 
@@ -90,11 +92,19 @@ def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
 
     A session that is forked, or resumed in another folder, begins with copies of its parent's
     answers. Each is counted once, wherever the logs lie: in the log that speaks least for being a
-    copy, and of several such in the one that was written to earliest.
+    copy, and of several such in the one that was written to earliest. A log that was found twice,
+    by itself and in a folder, is left out the second time.
     """
     by_agent: defaultdict[str, dict[_Place, LogFile]] = defaultdict(dict)
+    once = []
     for each in found:
-        by_agent[each.agent].update({(log.path, log.session): log for log in each.logs})
+        known, new = by_agent[each.agent], dict[_Place, LogFile]()
+        for log in each.logs:
+            if (log.path, log.session) not in known:
+                new[log.path, log.session] = log
+        known |= new
+        if new or not each.logs:
+            once.append(each._replace(logs=tuple(new.values())))
     copied: dict[_Place, frozenset[str]] = {}
     for agent, logs in by_agent.items():
         if len(logs) > 1 and (list_keys := _BY_AGENT[agent].list_keys) is not None:
@@ -108,7 +118,7 @@ def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
                 for log in each.logs
             )
         )
-        for each in found
+        for each in once
     ]
 
 

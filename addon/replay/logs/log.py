@@ -42,7 +42,7 @@ class LoggedRequest:
 class LoggedConversation(NamedTuple):
     """A conversation of a log: a session, a side chain or a sub-agent.
 
-    agent: the agent's name, as in the table of agents.
+    agent: the agent's name, as in the table of agents if it is there.
     name: what a user knows it by: its title, else its id.
     project: the last part of the name of the folder in which the agent worked; None if unknown.
     host: where its provider is reached; None if the log does not say.
@@ -102,16 +102,19 @@ class LogKind(NamedTuple):
     list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
         told; None where a log has no copies, or `find` knows them. Whatever cannot be read is left
         out.
+    is_agents: whether it is an agent's own. A format for all of them is kept nowhere by default,
+        and has its own name for `agent`; each of its conversations names whose it is.
     """
 
     agent: str
     find: Callable[[Path], Iterator[LogFile]]
     parse: Callable[[LogFile], Iterator[LoggedConversation]]
     list_keys: Callable[[LogFile], Iterator[AnswerKey]] | None = None
+    is_agents: bool = True
 
     def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return where the agent keeps them, from the home folder and the environment."""
-        return find_agent(self.agent).logs.find(home, environment)
+        return find_agent(self.agent).logs.find(home, environment) if self.is_agents else ()
 
     def read(self, log: LogFile) -> Iterator[LoggedConversation]:
         """Yield the conversations of a log, without the requests that another log counts.
