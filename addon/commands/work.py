@@ -56,7 +56,7 @@ _Result = TypeVar("_Result")
 
 _CONVERSATIONS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _FLOWS = (".flow", ".flow.xz", ".flows", ".mitm")
-_ANY = (*_CONVERSATIONS, *_FLOWS, ".jsonl.zst", ".db")
+_ANY = (*_CONVERSATIONS, *_FLOWS, ".jsonl.zst", ".db", ".traj")
 _MOST_TOLD = 3
 
 

@@ -7,7 +7,7 @@ from tests.support.client_table import read_clients
 
 
 def test_the_logs_that_are_read_are_those_of_agents() -> None:
-    own = {kind.agent for kind in LOGS if kind.is_agents}
+    own = {kind.agent for kind in LOGS if kind.has_homes}
     assert own == {agent.name for agent in AGENTS if agent.logs.homes}
 
 

@@ -17,6 +17,7 @@ from addon.replay.logs.opencode import OPENCODE
 from addon.replay.logs.openhands import OPENHANDS
 from addon.replay.logs.pi import PI
 from addon.replay.logs.qwen_code import QWEN_CODE
+from addon.replay.logs.swe_agent import SWE_AGENT
 
 LOGS: tuple[LogKind, ...] = (
     CLAUDE_CODE,
@@ -27,6 +28,7 @@ LOGS: tuple[LogKind, ...] = (
     PI,
     MINI_SWE_AGENT,
     OPENHANDS,
+    SWE_AGENT,
     ATIF,
 )
 """The logs that are read, in the order in which they are looked for."""

@@ -439,5 +439,5 @@ def _read_usage(step: Entry) -> Usage | None:
     return replace(usage, reasoning=next(filter(None, told), None))
 
 
-ATIF = LogKind(_FORMAT, _find, _read, _list_keys, is_agents=False)
+ATIF = LogKind(_FORMAT, _find, _read, _list_keys, has_homes=False)
 """Trajectories in the interchange format, whoever wrote them."""

@@ -93,7 +93,7 @@ class AnswerKey(NamedTuple):
 
 
 class LogKind(NamedTuple):
-    """How one agent keeps its logs; where it does, `addon.agents` knows.
+    """How one agent keeps its logs.
 
     find: yields the logs of this kind at or under a path, the newest first; it tells them by
         their content, and reads no more of each than that takes. A path of another kind has none.
@@ -102,19 +102,19 @@ class LogKind(NamedTuple):
     list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
         told; None where a log has no copies, or `find` knows them. Whatever cannot be read is left
         out.
-    is_agents: whether it is an agent's own. A format for all of them is kept nowhere by default,
-        and has its own name for `agent`; each of its conversations names whose it is.
+    has_homes: whether there are places of its own for such logs, which `addon.agents` knows. A
+        format for all agents has its own name for `agent`; each conversation names whose it is.
     """
 
     agent: str
     find: Callable[[Path], Iterator[LogFile]]
     parse: Callable[[LogFile], Iterator[LoggedConversation]]
     list_keys: Callable[[LogFile], Iterator[AnswerKey]] | None = None
-    is_agents: bool = True
+    has_homes: bool = True
 
     def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return where the agent keeps them, from the home folder and the environment."""
-        return find_agent(self.agent).logs.find(home, environment) if self.is_agents else ()
+        return find_agent(self.agent).logs.find(home, environment) if self.has_homes else ()
 
     def read(self, log: LogFile) -> Iterator[LoggedConversation]:
         """Yield the conversations of a log, without the requests that another log counts.
