@@ -69,6 +69,7 @@ _DATE = re.compile(r"-20\d{6}$")
 _LEAST_SESSIONS = 3
 """Of fewer a part of many says nothing, not even how far it is off."""
 
+_MOST_KINDS = 5
 _MOST_MODELS = 4
 """Rows of the table by model: all that is said fits a screen of 24 lines."""
 
@@ -370,8 +371,9 @@ def _count_sessions(groups: Collection[Group]) -> str:
 
 def _list_unread(answer: LogAnswer) -> Iterator[str]:
     if answer.unread:
-        kinds = ", ".join(printable(kind) for kind, _ in answer.unread.most_common())
-        yield f"Entries that may hold a part of a prompt were not understood: {kinds}."
+        kinds = [printable(kind) for kind, _ in answer.unread.most_common()]
+        more = f", and {len(kinds) - _MOST_KINDS} more" if len(kinds) > _MOST_KINDS else ""
+        yield f"Entries of these kinds were passed over: {', '.join(kinds[:_MOST_KINDS])}{more}."
 
 
 # As a part of the report

@@ -395,6 +395,16 @@ def test_the_headline_has_what_is_left_if_calls_that_asked_again_cost_something(
     assert describe_section(answer, None).sentence.endswith(f"with masking $12.00: {end}")
 
 
+def test_what_was_passed_over_is_named_once() -> None:
+    answer = LogAnswer()
+    for kinds in ("abcdefg", "ab", "a"):
+        answer.add(logged(1.0, 0.5)._replace(unread=frozenset(kinds)))
+    *_, told = describe_section(answer, None).notes
+    assert told.startswith("Entries of these kinds were passed over: a, b, ")
+    assert told.endswith(", and 2 more.")
+    assert sum(answer.unread.values()) == 10
+
+
 # What it looks like
 
 

@@ -176,10 +176,25 @@ def test_older_logs_do_not_say_what_attachments_became(tmp_path: Path) -> None:
     (conversation,) = read(log.write(tmp_path / "s1.jsonl"))
     (request,) = conversation.requests()
     told = json.dumps(request.items)
-    for words in ("1\\tone\\n2\\ttwo", "And water.", "The moon is full."):
+    for words in ("1\\tone\\n2\\ttwo", "And water."):
         assert words in told
     assert "unheard" not in told
-    assert frozenset({"attachment moon_phase"}) == conversation.unread
+    assert "moon" not in told
+    passed_over = {"attachment hook_non_blocking_error", "attachment moon_phase"}
+    assert passed_over == conversation.unread
+
+
+def test_what_a_newer_log_does_not_say_of_an_attachment_is_nothing(tmp_path: Path) -> None:
+    log = ClaudeLog()
+    log.attachment("prompt_snapshot", content="unheard")
+    log.attachment("date_change", rendered=["It is May."])
+    log.user("Go.")
+    log.answer("msg_1", text("Done."))
+    (conversation,) = read(log.write(tmp_path / "s1.jsonl"))
+    (request,) = conversation.requests()
+    assert "It is May." in json.dumps(request.items)
+    assert "unheard" not in json.dumps(request.items)
+    assert not conversation.unread
 
 
 def test_what_is_no_request_is_not_counted(tmp_path: Path) -> None:
@@ -328,7 +343,7 @@ def test_a_damaged_log_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     (conversation,) = read(path)
     _, second = conversation.requests()
     assert ["Go.", [text("half an emoji: ?")], "More."] == contents(second)
-    assert frozenset({"quantum-state", "broken line"}) == conversation.unread
+    assert frozenset({"quantum-state", "broken entry"}) == conversation.unread
 
 
 @pytest.mark.parametrize(

@@ -377,7 +377,7 @@ def test_what_cannot_be_read_is_skipped_and_named(tmp_path: Path) -> None:
         file.write(json.dumps(said("A lone \ud83d.")) + "\n")
         file.write('{"type": "response_item", "payload": {"type": "mess')
     assert [(2, None), (7, None)] == prompts(path)
-    assert {"broken line", "from_the_future"} == read_one(path).unread
+    assert {"broken entry", "from_the_future"} == read_one(path).unread
 
 
 def test_times_that_cannot_be_read_are_those_of_the_line_before(tmp_path: Path) -> None:

@@ -262,7 +262,7 @@ def test_broken_lines_are_skipped(tmp_path: Path) -> None:
         file.write(BROKEN + "\n[1]\n" + json.dumps(answer("g2", 6, "A lone \ud83d.")) + "\n")
         file.write('{"id": "u3", "type": "us')
     assert 2 == len(requests_of(path))
-    assert {"broken line"} == read_one(path).unread
+    assert {"broken entry"} == read_one(path).unread
 
 
 def test_half_a_document_is_an_error_that_names_the_file(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -28,8 +28,8 @@ from addon.agents import AGENTS
 from addon.replay.disk import find_files, find_inside, open_regular, read_bounded
 from addon.replay.logs.entries import (
     Entry,
-    decode,
     last_name,
+    read_document,
     read_head,
     read_time,
     take_count,
@@ -39,7 +39,14 @@ from addon.replay.logs.entries import (
     write_json,
 )
 from addon.replay.logs.litellm import find_host, find_model
-from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import (
+    AnswerKey,
+    LogFile,
+    LoggedConversation,
+    LoggedRequest,
+    LogKind,
+    describe_file,
+)
 from addon.replay.logs.turns import (
     PATHS,
     Call,
@@ -90,13 +97,15 @@ _IMAGE_BYTES = 30_000_000
 # Finding
 
 
-def _find(path: Path) -> Iterator[LogFile]:
+def _search(path: Path) -> Iterator[LogFile]:
     files = _follow(path) if path.is_file() else find_files(path, (".json",))
-    dated = ((each.stat(), each) for each in files)
-    for status, each in sorted(dated, key=lambda pair: -pair[0].st_mtime):
-        if _SIGN.match(read_head(each, _SIGN_BYTES)):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_FORMAT, each, status.st_size, changed)
+    for file in filter(_is_log, files):
+        if (log := describe_file(_FORMAT, file)) is not None:
+            yield log
+
+
+def _is_log(path: Path) -> bool:
+    return bool(_SIGN.match(read_head(path, _SIGN_BYTES)))
 
 
 def _follow(path: Path) -> Sequence[Path]:
@@ -104,7 +113,7 @@ def _follow(path: Path) -> Sequence[Path]:
     files, at = [path], 0
     while at < len(files):
         each, at = files[at], at + 1
-        if _SIGN.match(read_head(each, _SIGN_BYTES)):
+        if _is_log(each):
             with suppress(OSError, ValueError):
                 names = map(orjson.loads, _REFERENCE.findall(read_bounded(each)))
                 others = {find_inside(path.parent, str(name)) for name in names}
@@ -145,10 +154,7 @@ class _Answer(NamedTuple):
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    try:
-        document = decode(read_bounded(log.path))
-    except ValueError as error:
-        raise ValueError(f"{log.path}:1: not a trajectory: {error}") from None
+    document = read_document(log.path, "a trajectory")
     version = take_text(document.get("schema_version"))
     if not _VERSION.match(version):
         raise ValueError(f"{log.path}:1: {printable(version)} is not read, ATIF-v1.2 to v1.9 are")
@@ -439,5 +445,5 @@ def _read_usage(step: Entry) -> Usage | None:
     return replace(usage, reasoning=next(filter(None, told), None))
 
 
-ATIF = LogKind(_FORMAT, _find, _read, _list_keys, has_homes=False)
+ATIF = LogKind(_FORMAT, _read, search=_search, list_keys=_list_keys, has_homes=False)
 """Trajectories in the interchange format, whoever wrote them."""

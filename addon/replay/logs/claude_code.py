@@ -18,8 +18,9 @@ Not in the log: requests for titles and summaries, and what a hook or a quota ch
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +28,19 @@ from typing import NamedTuple
 
 import orjson
 
-from addon.replay.disk import find_files, open_bounded, read_bounded
+from addon.replay.disk import read_bounded
+from addon.replay.logs.entries import (
+    Entry,
+    decode,
+    last_name,
+    list_keys,
+    open_log,
+    read_lines,
+    read_time,
+    take_object,
+    take_objects,
+    take_text,
+)
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.vendors import VENDORS
 from masking.wire import MESSAGES, Usage, find_usage
@@ -43,32 +56,6 @@ _SIGNS = (b'"parentUuid":', b'"isSidechain":', b'"sessionId":')
 _SIGN_BYTES = 4_000_000
 """How far into a file they are looked for: a first prompt may hold pictures."""
 
-_Object = Mapping[str, object]
-
-_ASIDE = frozenset(
-    (
-        *("agent-color", "agent-name", "agent-setting", "api-request-shape", "atis-latch"),
-        *("artifact-autoreact-ledger", "artifact-comment-monitor", "attribution-snapshot"),
-        *("bridge-session", "continued-in", "cost-state", "dev-mods", "ended-by-model"),
-        *("file-history-delta", "file-history-snapshot", "frame-link", "history-suppression"),
-        *("isolation-latch", "last-prompt", "memory-mode", "mode", "observer-ref"),
-        *("permission-mode", "pr-link", "progress", "queue-operation", "relocated"),
-        *("speculation-accept", "system", "tag", "task-summary", "tools-used", "worktree-state"),
-    )
-)
-"""Entries of which the model sees nothing. A queued prompt is logged again once it is sent."""
-
-_SILENT = frozenset(
-    (
-        *("already_read_file", "command_permissions", "context_efficiency", "dynamic_skill"),
-        *("edited_image_file", "hook_cancelled", "hook_error_during_execution"),
-        *("hook_non_blocking_error", "hook_permission_decision", "hook_system_message"),
-        *("prompt_snapshot", "session_context", "structured_output", "skill_discovery"),
-        *("deferred_tools_record", "max_turns_reached", "current_session_memory"),
-    )
-)
-"""Attachments of which the model sees nothing."""
-
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("agent_listing_delta", "deferred_tools_delta"), ("addedLines",)),
     **dict.fromkeys(("hook_additional_context", "skill_listing", "todo_reminder"), ("content",)),
@@ -80,7 +67,9 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "date_change": ("newDate",),
     "diagnostics": ("files",),
     "edited_text_file": ("filename", "snippet"),
+    "file": ("filename", "content"),
     "hook_blocking_error": ("blockingError",),
+    "hook_success": ("content", "text", "message"),
     "hook_stopped_continuation": ("message",),
     "invoked_skills": ("skills",),
     "mcp_instructions_delta": ("addedBlocks",),
@@ -186,6 +175,8 @@ class _Log:
     replaced: what stands in the place of a result from a line on: (line, its call's id, text).
     dropped: attachments that are gone from a line on.
     titles: by the kind of entry that has them.
+    unheard: attachments of kinds that are not known, and of which it is not said what they became.
+    renders: whether that is said of others: then these became nothing.
     """
 
     entries: dict[str, _Entry] = field(default_factory=dict)
@@ -195,40 +186,15 @@ class _Log:
     replaced: list[tuple[int, str, str]] = field(default_factory=list)
     dropped: list[tuple[int, str]] = field(default_factory=list)
     sent: dict[str, _Sent] = field(default_factory=dict)
-    blobs: dict[str, _Object] = field(default_factory=dict)
+    blobs: dict[str, Entry] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     project: str | None = None
     unread: set[str] = field(default_factory=set)
+    unheard: set[str] = field(default_factory=set)
+    renders: bool = False
 
 
 # Finding
-
-
-class _Found(NamedTuple):
-    path: Path
-    size: int
-    changed: float
-
-
-def _find(path: Path) -> Iterator[LogFile]:
-    """Yield the logs at or under a path, the newest first."""
-    for each in sorted(_list_files(path), key=lambda each: each.changed, reverse=True):
-        if _is_log(each.path):
-            yield LogFile(
-                agent=_AGENT,
-                path=each.path,
-                size=each.size,
-                changed=datetime.fromtimestamp(each.changed, UTC),
-            )
-
-
-def _list_files(path: Path) -> Iterator[_Found]:
-    for name in find_files(path, (_SUFFIX,)):
-        try:
-            about = name.stat()
-        except OSError:
-            continue  # it is gone, or a link that leads nowhere
-        yield _Found(name, about.st_size, about.st_mtime)
 
 
 def _is_log(path: Path) -> bool:
@@ -236,46 +202,37 @@ def _is_log(path: Path) -> bool:
 
     qwen-code's sub-agents log lines with the same keys, and `parts` in their messages.
     """
-    try:
-        with open_bounded(path) as file:
-            left = _SIGN_BYTES
-            while left > 0 and (line := file.readline(left)):
-                has_signs = line.startswith(b"{") and all(sign in line for sign in _SIGNS)
-                if has_signs and "parts" not in _object((_decode(line) or {}).get("message")):
-                    return True
-                left -= len(line)
-    except OSError:
-        return False
+    with suppress(OSError), open_log(path) as file:
+        left = _SIGN_BYTES
+        while left > 0 and (line := file.readline(left)):
+            if line.startswith(b"{") and all(sign in line for sign in _SIGNS):
+                with suppress(ValueError):
+                    return "parts" not in take_object(decode(line).get("message"))
+            left -= len(line)
     return False
 
 
-def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
-    """Yield the answers of a file: most of its lines are results and snapshots.
+def _read_key(entry: Entry) -> AnswerKey | None:
+    """Return an answer of a file, if a line is a block of one.
 
     A session that is resumed elsewhere or forked, and an agent that begins with its parent's
     conversation, begin with copies of its lines: they have the ids and times of the originals.
     The original is in the file whose session asked for it, if that is said.
     """
-    try:
-        with open_bounded(log.path) as file:
-            for line in file:
-                entry = _decode(line) if b'"assistant"' in line else None
-                if entry is not None and entry.get("type") == "assistant":
-                    asked_by = entry.get("requestSessionId")
-                    is_foreign = asked_by not in (None, entry.get("sessionId"))
-                    is_foreign |= "forkedFrom" in entry
-                    yield AnswerKey(_key(entry), (is_foreign, bool(entry.get("isSidechain"))))
-    except OSError:
-        return
+    if entry.get("type") != "assistant":
+        return None
+    is_foreign = entry.get("requestSessionId") not in (None, entry.get("sessionId"))
+    is_foreign |= "forkedFrom" in entry
+    return AnswerKey(_key(entry), (is_foreign, bool(entry.get("isSidechain"))))
 
 
-def _key(entry: _Object) -> str:
+def _key(entry: Entry) -> str:
     """Return what is the same in all copies of an answer's line.
 
     The time is part of it, because there are gateways whose ids begin anew in each session.
     """
-    name = _text(_object(entry.get("message")).get("id")) or _text(entry.get("uuid"))
-    return f"{name} {_text(entry.get('timestamp'))}"
+    name = take_text(take_object(entry.get("message")).get("id")) or take_text(entry.get("uuid"))
+    return f"{name} {take_text(entry.get('timestamp'))}"
 
 
 # Reading a file
@@ -296,11 +253,11 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         log.path.stem,
     )
     for name, answers in by_conversation.items():
-        described = _read_description(log.path) if name else None
+        described = _read_description(log.path) if name else title
         first = answers[0]
         yield LoggedConversation(
             agent=_AGENT,
-            name=(described or name) if name else title,
+            name=described or name,
             project=parsed.project,
             host=_find_host(first),
             wire=MESSAGES,
@@ -335,64 +292,40 @@ def _find_host(answer: _Answer) -> str | None:
     return next((host for begin, host in _SELLERS if name.startswith(begin)), None)
 
 
-def _read_description(path: Path) -> str | None:
+def _read_description(path: Path) -> str:
     """Return what a sub-agent was started for, which stands in a small file beside its log."""
-    try:
-        about = _decode(read_bounded(path.with_suffix(".meta.json")))
-    except OSError:
-        return None
-    return _text((about or {}).get("description")) or None
+    with suppress(OSError, ValueError):
+        return take_text(decode(read_bounded(path.with_suffix(".meta.json"))).get("description"))
+    return ""
 
 
 def _parse(path: Path, changed: datetime) -> _Log:
     """Read a file. Raises OSError if that fails; a line that is no JSON is skipped."""
     log = _Log()
-    with open_bounded(path) as file:
-        lines = iter(file)
-        for index, line in enumerate(lines):
-            entry = _decode(line)
-            if entry is not None:
-                _take(log, index, entry, changed)
-            elif line.strip() and line.endswith(b"\n"):  # else it is being written
-                log.unread.add("broken line")
+    for index, entry in enumerate(read_lines(path, log.unread)):
+        _take(log, index, entry, changed)
+    log.unread |= set() if log.renders else log.unheard
     return log
 
 
-def _decode(line: bytes) -> _Object | None:
-    """Decode a line; None if it is no JSON object."""
-    try:
-        value: object = orjson.loads(line)
-    except ValueError:
-        # What was cut within an emoji has half of it left, which orjson refuses; what is sent of
-        # that is a replacement character.
-        try:
-            text = json.dumps(json.loads(line), ensure_ascii=False)
-            value = orjson.loads(text.encode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
-
-
-def _take(log: _Log, index: int, entry: _Object, changed: datetime) -> None:
+def _take(log: _Log, index: int, entry: Entry, changed: datetime) -> None:
     """Enter a line into what is known of a file."""
-    kind = _text(entry.get("type"))
-    uuid = _text(entry.get("uuid"))
+    kind = take_text(entry.get("type"))
+    uuid = take_text(entry.get("uuid"))
     if not uuid:
         _take_note(log, index, kind, entry)
         return
     if uuid in log.entries:
         return  # older versions wrote a resumed session's lines once more
-    parent = _text(entry.get("parentUuid")) or None
+    parent = take_text(entry.get("parentUuid")) or None
     node = _Entry(index, uuid, parent, "link")
     before = log.entries.get(parent or "")
     node.root = before.root if before is not None else uuid
     node.above = before.above if before is not None else None
-    cwd = _text(entry.get("cwd"))
-    if cwd and log.project is None:
-        log.project = re.split(r"[\\/]", cwd.rstrip("\\/"))[-1] or None
-    if _text(entry.get("sessionId")):
-        log.titles.setdefault("", _text(entry.get("sessionId")))
-    message = _object(entry.get("message"))
+    log.project = log.project or last_name(entry.get("cwd"))
+    if take_text(entry.get("sessionId")):
+        log.titles.setdefault("", take_text(entry.get("sessionId")))
+    message = take_object(entry.get("message"))
     match kind:
         case "user" if not entry.get("isVirtual"):
             node.content = message.get("content")
@@ -408,53 +341,53 @@ def _take(log: _Log, index: int, entry: _Object, changed: datetime) -> None:
             _take_system(log, node, entry)
         case "user" | "assistant":
             pass
-        case _ if kind not in _ASIDE:
+        case _:
             log.unread.add(kind)
     log.entries[uuid] = node
     if parent is not None and node.kind not in ("assistant", "user"):
         log.children.setdefault(parent, []).append(node)
 
 
-def _take_note(log: _Log, index: int, kind: str, entry: _Object) -> None:
+def _take_note(log: _Log, index: int, kind: str, entry: Entry) -> None:
     """Enter a line that is no part of the tree."""
     match kind:
         case "custom-title" | "ai-title":
             title = entry.get("customTitle" if kind == "custom-title" else "aiTitle")
-            if _text(title):
-                log.titles[kind] = _text(title)
+            if take_text(title):
+                log.titles[kind] = take_text(title)
         case "summary":
             # Older versions wrote those of other sessions into a file, too.
-            if _text(entry.get("leafUuid")) in log.entries and _text(entry.get("summary")):
-                log.titles[kind] = _text(entry.get("summary"))
+            if take_text(entry.get("leafUuid")) in log.entries and take_text(entry.get("summary")):
+                log.titles[kind] = take_text(entry.get("summary"))
         case "content-replacement":
-            for each in _objects(entry.get("replacements")):
+            for each in take_objects(entry.get("replacements")):
                 call, text = each.get("toolUseId"), each.get("replacement")
                 if isinstance(call, str) and isinstance(text, str):
                     log.replaced.append((index, call, text))
                 else:
-                    log.unread.add(f"{kind} {_text(each.get('kind'))}".strip())
+                    log.unread.add(f"{kind} {take_text(each.get('kind'))}".strip())
         case "api-request-blob":
-            log.blobs[_text(entry.get("hash"))] = _object(entry.get("message"))
+            log.blobs[take_text(entry.get("hash"))] = take_object(entry.get("message"))
         case "api-request":
             tail, keep = entry.get("tail"), entry.get("keep")
             if isinstance(tail, list) and isinstance(keep, int):
-                base = _text(entry.get("base")) or None
-                log.sent[_text(entry.get("id"))] = _Sent(base, keep, tuple(map(_text, tail)))
-        case _ if kind not in _ASIDE:
+                base = take_text(entry.get("base")) or None
+                log.sent[take_text(entry.get("id"))] = _Sent(
+                    base, keep, tuple(map(take_text, tail))
+                )
+        case _:
             log.unread.add(kind or "line without a type")
 
 
-def _take_answer(
-    log: _Log, node: _Entry, entry: _Object, message: _Object, changed: datetime
-) -> None:
+def _take_answer(log: _Log, node: _Entry, entry: Entry, message: Entry, changed: datetime) -> None:
     """Enter a block of an answer, or begin one.
 
     Its lines repeat the usage. Where the first were written before the answer was complete, they
     have that of its beginning, with the whole prompt and few tokens of the answer; so the last one
     counts, which has either the same or more.
     """
-    request = _text(entry.get("requestId")) or _text(entry.get("requestRef")) or None
-    identity = _text(message.get("id")) or node.uuid, request
+    request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
+    identity = take_text(message.get("id")) or node.uuid, request
     before = node.above
     if before is not None and before.identity == identity:
         answer = before
@@ -464,64 +397,55 @@ def _take_answer(
         answer = (next(same, None) if request else None) or _begin(log, node, entry, changed)
     answer.entries.append(node)
     node.answer = node.above = answer
-    answer.is_fast |= _object(message.get("usage")).get("speed") == "fast"
+    answer.is_fast |= take_object(message.get("usage")).get("speed") == "fast"
     usage = find_usage({"usage": message.get("usage")})
     if usage is not None:
         answer.usage = usage if answer.usage is None else answer.usage.merge(usage)
 
 
-def _begin(log: _Log, node: _Entry, entry: _Object, changed: datetime) -> _Answer:
-    message = _object(entry.get("message"))
-    model = _text(message.get("model")) or None
-    request = _text(entry.get("requestId")) or _text(entry.get("requestRef")) or None
-    try:
-        when = datetime.fromisoformat(_text(entry.get("timestamp")))
-    except ValueError:
-        when = changed
+def _begin(log: _Log, node: _Entry, entry: Entry, changed: datetime) -> _Answer:
+    message = take_object(entry.get("message"))
+    model = take_text(message.get("model")) or None
+    request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
     is_side = entry.get("isSidechain") is True
     answer = _Answer(
-        identity=(_text(message.get("id")) or node.uuid, request),
-        conversation=(_text(entry.get("agentId")) or node.root) if is_side else "",
+        identity=(take_text(message.get("id")) or node.uuid, request),
+        conversation=(take_text(entry.get("agentId")) or node.root) if is_side else "",
         model=model,
-        when=when if when.tzinfo else when.replace(tzinfo=UTC),
+        when=read_time(entry.get("timestamp")) or changed,
         key=_key(entry),
-        sent=_text(entry.get("requestRef")) or None,
+        sent=take_text(entry.get("requestRef")) or None,
         is_request=model != "<synthetic>",
     )
     log.answers.append(answer)
     return answer
 
 
-def _take_attachment(log: _Log, node: _Entry, entry: _Object) -> None:
+def _take_attachment(log: _Log, node: _Entry, entry: Entry) -> None:
     """Enter an attachment with the contents that it becomes in the user's name."""
-    attachment = _object(entry.get("attachment"))
-    kind = _text(attachment.get("type"))
+    attachment = take_object(entry.get("attachment"))
+    kind = take_text(attachment.get("type"))
     rendered = entry.get("rendered")
     if isinstance(rendered, list):
+        log.renders = True
         contents: list[object] = [
-            each["content"] for each in _objects(rendered) if "content" in each
+            each["content"] for each in take_objects(rendered) if "content" in each
         ]
-        node.said_by = _text(entry.get("renderedRole")) or "user"
+        node.said_by = take_text(entry.get("renderedRole")) or "user"
         node.is_apart = entry.get("renderedBesideToolResult") is True
-    elif kind in _SILENT:
-        contents = []
     else:
         contents = [*_render(kind, attachment)]
-        if (
-            kind not in _TEXTS
-            and kind not in ("file", "hook_success")
-            and not _is_plain(attachment)
-        ):
-            log.unread.add(f"attachment {kind}")
+        if kind not in _TEXTS:
+            log.unheard.add(f"attachment {kind}")
     node.kind, node.content = ("attachment", contents) if contents else ("link", None)
 
 
-def _render(kind: str, attachment: _Object) -> Iterator[object]:
+def _render(kind: str, attachment: Entry) -> Iterator[object]:
     """Yield what the model sees of an attachment, in logs that do not say it."""
     if kind == "file":
         # A file that a user names is sent as if the model had read it.
-        file = _object(_object(attachment.get("content")).get("file"))
-        name, text = attachment.get("filename"), _text(file.get("content"))
+        file = take_object(take_object(attachment.get("content")).get("file"))
+        name, text = attachment.get("filename"), take_text(file.get("content"))
         lines = text.split("\n") if text else []
         numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, 1))
         yield _remind(
@@ -534,18 +458,10 @@ def _render(kind: str, attachment: _Object) -> Iterator[object]:
     if kind == "queued_command" and isinstance(blocks := attachment.get("prompt"), list):
         yield blocks
         return
-    keys = _TEXTS.get(kind, ("content", "text", "message"))
+    keys = _TEXTS.get(kind, ())
     texts = [_flatten(attachment[key]) for key in keys if attachment.get(key)]
     if any(texts):
         yield _remind("\n".join(texts))
-
-
-def _is_plain(attachment: _Object) -> bool:
-    """Whether an attachment has nothing but short values, as a switch has."""
-    return all(
-        not isinstance(value, dict | list) and len(str(value)) < 200
-        for value in attachment.values()
-    )
 
 
 def _flatten(value: object) -> str:
@@ -554,7 +470,7 @@ def _flatten(value: object) -> str:
         return value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return "\n".join(map(str, value))
-    content = _object(value).get("content")
+    content = take_object(value).get("content")
     if isinstance(content, str):
         return content
     return json.dumps(value, ensure_ascii=False)
@@ -564,35 +480,37 @@ def _remind(text: str) -> str:
     return f"{_REMINDER}{text}{_REMINDER_END}"
 
 
-def _take_system(log: _Log, node: _Entry, entry: _Object) -> None:
+def _take_system(log: _Log, node: _Entry, entry: Entry) -> None:
     """Enter a line of Claude Code's own: what a user's command printed, and what it cleared."""
     match entry.get("subtype"):
         case "local_command":
             node.kind, node.content = "user", entry.get("content")
             node.above = None
         case "compact_boundary":
-            about = _object(entry.get("compactMetadata"))
+            about = take_object(entry.get("compactMetadata"))
             messages, segment = (
-                _object(about.get(key)) for key in ("preservedMessages", "preservedSegment")
+                take_object(about.get(key)) for key in ("preservedMessages", "preservedSegment")
             )
             uuids = messages.get("allUuids") or messages.get("uuids")
-            names = [*map(_text, uuids)] if isinstance(uuids, list) else _list_segment(log, segment)
-            anchor = _text(messages.get("anchorUuid")) or _text(segment.get("anchorUuid"))
+            names = (
+                [*map(take_text, uuids)] if isinstance(uuids, list) else _list_segment(log, segment)
+            )
+            anchor = take_text(messages.get("anchorUuid")) or take_text(segment.get("anchorUuid"))
             if anchor and names:
                 log.kept[anchor] = _Kept(node.index, tuple(names))
         case "microcompact_boundary":
-            about = _object(entry.get("microcompactMetadata")) or _object(
+            about = take_object(entry.get("microcompactMetadata")) or take_object(
                 entry.get("compactMetadata")
             )
             for call in _list(about.get("compactedToolIds")):
-                log.replaced.append((node.index, _text(call), _CLEARED))
+                log.replaced.append((node.index, take_text(call), _CLEARED))
             for uuid in _list(about.get("clearedAttachmentUUIDs")):
-                log.dropped.append((node.index, _text(uuid)))
+                log.dropped.append((node.index, take_text(uuid)))
 
 
-def _list_segment(log: _Log, segment: _Object) -> list[str]:
+def _list_segment(log: _Log, segment: Entry) -> list[str]:
     """Return the uuids from the head to the tail of what a compaction kept; [] if it is torn."""
-    head, at = _text(segment.get("headUuid")), _text(segment.get("tailUuid"))
+    head, at = take_text(segment.get("headUuid")), take_text(segment.get("tailUuid"))
     names: list[str] = []
     while at and at in log.entries and len(names) <= len(log.entries):
         names.append(at)
@@ -838,7 +756,7 @@ def _add(content: object, reminder: object, is_apart: bool) -> list[object]:
     )
     if place is None or is_apart or not isinstance(reminder, str):
         return parts + _list_parts(reminder)
-    result = _object(parts[place])
+    result = take_object(parts[place])
     inner = result.get("content")
     if isinstance(inner, str) or inner is None:
         text = "\n\n".join(part for part in ((inner or "").strip(), reminder) if part)
@@ -854,17 +772,17 @@ def _add(content: object, reminder: object, is_apart: bool) -> list[object]:
     return parts
 
 
-def _end_line(part: object) -> _Object:
+def _end_line(part: object) -> Entry:
     """Return a text with the end of a line, which Claude Code puts between two texts."""
-    return {**_object(part), "text": f"{_text(_object(part).get('text'))}\n"}
+    return {**take_object(part), "text": f"{take_text(take_object(part).get('text'))}\n"}
 
 
 def _replace(content: object, replaced: Mapping[str, str]) -> object:
     """Return content with other texts in the place of some results."""
     return [
-        {**_object(part), "content": replaced[call]}
+        {**take_object(part), "content": replaced[call]}
         if _type(part) == "tool_result"
-        and (call := _text(_object(part).get("tool_use_id"))) in replaced
+        and (call := take_text(take_object(part).get("tool_use_id"))) in replaced
         else part
         for part in _list_parts(content)
     ]
@@ -876,12 +794,14 @@ def _strip_tags(text: str) -> str:
 
 def _list_calls(content: object) -> list[str]:
     """Return the ids of the calls whose results are in a content."""
-    parts = _objects(content)
-    return [_text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"]
+    parts = take_objects(content)
+    return [
+        take_text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"
+    ]
 
 
 def _has_results(content: object) -> bool:
-    return any(part.get("type") == "tool_result" for part in _objects(content))
+    return any(part.get("type") == "tool_result" for part in take_objects(content))
 
 
 def _list_parts(content: object) -> list[object]:
@@ -897,17 +817,7 @@ def _list(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else []
 
 
-def _objects(value: object) -> list[_Object]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _object(value: object) -> _Object:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-CLAUDE_CODE = LogKind(_AGENT, _find, _read, _list_keys)
+CLAUDE_CODE = LogKind(
+    _AGENT, _read, (_SUFFIX,), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
+)
 """How Claude Code keeps its logs."""

@@ -11,11 +11,9 @@ makes of that when a session is resumed by codex-rs/core/src/session/rollout_rec
 github.com/openai/codex.
 """
 
-import io
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,11 +22,16 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-import zstandard
-
 from addon.agents import find_agent
-from addon.replay.disk import bound, find_files, open_bounded, open_regular
+from addon.replay.logs.entries import (
+    Entry,
+    last_name,
+    read_head,
+    read_lines,
+    read_time,
+    take_object,
+    take_objects,
+)
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.vendors import CHATGPT, OPENAI
 from masking.wire import RESPONSES, Usage
@@ -37,15 +40,11 @@ _AGENT = "codex"
 _FOLDERS = find_agent(_AGENT).logs.homes[0].below
 _SUFFIXES = (".jsonl", ".jsonl.zst")
 
-_Object = Mapping[str, object]
-
 _SIGN = re.compile(
     rb'\A\s*\{(?=[^\n]*"type"\s*:\s*"(?:session_meta|response_item|turn_context)"\s*,\s*"payload")'
     rb'|\A\s*\{"id"\s*:\s*"[0-9a-f-]{36}"\s*,\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"instructions"'
 )
 """How the first line of a thread begins, today and before there was an envelope."""
-
-_SIGN_BYTES = 4096
 
 _NO_PART = frozenset(("turn_context", "event_msg", "token_usage_record", "world_state", "state"))
 """Entries that are no part of a prompt: the items that codex makes of them are logged, too."""
@@ -65,7 +64,7 @@ class _Entry(NamedTuple):
 
     kind: str
     when: datetime
-    payload: _Object
+    payload: Entry
 
 
 @dataclass(slots=True)
@@ -76,48 +75,26 @@ class _Thread:
     inherited: how many of the entries belong to the thread that it was forked from.
     """
 
-    meta: _Object = field(default_factory=dict)
+    meta: Entry = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
     inherited: int = 0
     unread: set[str] = field(default_factory=set)
     is_of_subscriber: bool = False
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = find_files(path, _SUFFIXES)
-    dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
-    for status, each in dated:
-        is_double = each.suffix == ".zst" and each.with_suffix("").exists()
-        if not is_double and _SIGN.match(_read_head(each)):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
-
-
-def _read_head(path: Path) -> bytes:
-    try:
-        with _open(path) as file:
-            return file.read(_SIGN_BYTES)
-    except (OSError, zstandard.ZstdError):
-        return b""
-
-
-def _open(path: Path) -> io.BufferedIOBase:
-    if path.suffix != ".zst":
-        return open_bounded(path)
-    file = open_regular(path)
-    reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
-    return bound(reader, path, os.fstat(file.fileno()).st_size)
+def _is_log(path: Path) -> bool:
+    is_double = path.suffix == ".zst" and path.with_suffix("").exists()
+    return not is_double and bool(_SIGN.match(read_head(path)))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     thread = _load(log.path)
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
     host = OPENAI.host if provider == "openai" else None
-    folder = str(thread.meta.get("cwd") or "").replace("\\", "/").rstrip("/")
     yield LoggedConversation(
         agent=_AGENT,
         name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
-        project=folder.rpartition("/")[2] or None,
+        project=last_name(thread.meta.get("cwd")),
         host=CHATGPT.host if thread.is_of_subscriber else host,
         wire=RESPONSES,
         requests=partial(_find_requests, thread, _find_copied(log.path, thread)),
@@ -134,15 +111,11 @@ def _load(path: Path, end: int | None = None, above: frozenset[Path] = frozenset
     """
     thread = _Thread()
     when = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    for line in _read_lines(path, thread):
-        if (entry := _decode(line)) is None:
-            if line.strip() and line.endswith(b"\n"):  # codex may be writing the last one
-                thread.unread.add("broken line")
-            continue
+    for entry in read_lines(path, thread.unread):
         ordinal, payload = entry.get("ordinal"), entry.get("payload")
         if end is not None and isinstance(ordinal, int) and ordinal >= end:
             break
-        when = _read_time(entry.get("timestamp")) or when
+        when = read_time(entry.get("timestamp")) or when
         kind = str(entry.get("type"))
         if not isinstance(payload, dict):
             # Without the envelope: the session, its state, or an item.
@@ -165,37 +138,10 @@ def _load(path: Path, end: int | None = None, above: frozenset[Path] = frozenset
     return thread
 
 
-def _read_lines(path: Path, thread: _Thread) -> Iterator[bytes]:
-    try:
-        with _open(path) as file:
-            yield from file
-    except zstandard.ZstdError:
-        thread.unread.add("broken line")
-
-
-def _decode(line: bytes) -> _Object | None:
-    """Decode a line; None if it is no JSON object. orjson refuses lone surrogates."""
-    try:
-        value = orjson.loads(line)
-    except ValueError:
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
-
-
-def _read_time(text: object) -> datetime | None:
-    try:
-        when = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
-
-
 def _has_plan(limits: object) -> bool:
     """Whether these limits are those of a ChatGPT subscription: a key has none."""
-    return isinstance(limits, dict) and bool(limits.get("plan_type") or limits.get("primary"))
+    told = take_object(limits)
+    return bool(told.get("plan_type") or told.get("primary"))
 
 
 def _inherit(thread: _Thread, path: Path, above: frozenset[Path]) -> None:
@@ -231,7 +177,7 @@ def _find_copied(path: Path, thread: _Thread) -> frozenset[str]:
 
 def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
     """Yield the answers of an older fork: one whose parent is gone may have siblings."""
-    if b'"forked_from_id"' not in _read_head(log.path):
+    if b'"forked_from_id"' not in read_head(log.path):
         return
     with suppress(OSError):
         thread = _load(log.path)
@@ -250,11 +196,11 @@ class _Answer:
     tail: where the items begin that came after its usage; they may belong to another answer.
     """
 
-    items: tuple[_Object, ...]
+    items: tuple[Entry, ...]
     when: datetime
     model: str | None
     index: int
-    first: _Object
+    first: Entry
     usage: Usage | None = None
     key: str | None = None
     tail: "_Answer | None" = None
@@ -353,11 +299,11 @@ class _History:
     """
 
     def __init__(self) -> None:
-        self._items: list[_Object] = []
-        self._unanswered: dict[object, _Object] = {}
+        self._items: list[Entry] = []
+        self._unanswered: dict[object, Entry] = {}
         self.is_answerable = False
 
-    def append(self, item: _Object) -> None:
+    def append(self, item: Entry) -> None:
         self._items.append(item)
         self.is_answerable = not _is_of_model(item)
         if (call := item.get("call_id")) is not None:
@@ -366,7 +312,7 @@ class _History:
             else:
                 self._unanswered[call] = item
 
-    def send(self) -> tuple[_Object, ...]:
+    def send(self) -> tuple[Entry, ...]:
         """Return the list; codex puts in a result for each call that was interrupted."""
         for call_id, call in self._unanswered.items() if self.is_answerable else ():
             kind = _OUTPUTS.get(str(call.get("type")), "function_call_output")
@@ -377,14 +323,14 @@ class _History:
             self._unanswered.clear()
         return tuple(self._items)
 
-    def compact(self, payload: _Object) -> None:
+    def compact(self, payload: Entry) -> None:
         """Take the list that a compaction left; older logs have only the summary.
 
         Then it is what codex wrote at the beginning, what the user wrote, and the summary.
         """
         kept = payload.get("replacement_history")
         if isinstance(kept, list):
-            self._items = [item for item in kept if isinstance(item, dict)]
+            self._items = take_objects(kept)
         else:
             text = {"type": "input_text", "text": str(payload.get("message") or "")}
             mine = [item for item in self._items if item.get("role") in ("user", "developer")]
@@ -401,12 +347,12 @@ class _History:
             self.is_answerable = True
 
 
-def _is_of_model(item: _Object) -> bool:
+def _is_of_model(item: Entry) -> bool:
     kind = str(item.get("type"))
     return kind == "reasoning" or kind.endswith("_call") or item.get("role") == "assistant"
 
 
-def _is_of_user(item: _Object) -> bool:
+def _is_of_user(item: Entry) -> bool:
     """Whether an item is what the user wrote, not what codex wrote in the user's name."""
     if item.get("role") != "user":
         return False
@@ -416,7 +362,7 @@ def _is_of_user(item: _Object) -> bool:
     return not all(text.lstrip().startswith(_CONTEXT) for text in texts if text)
 
 
-def _read_usage(kind: str, payload: _Object, before: object) -> tuple[Usage | None, object]:
+def _read_usage(kind: str, payload: Entry, before: object) -> tuple[Usage | None, object]:
     """Return the usage that an entry tells, and what all requests so far have used by its account.
 
     None if it tells none, or only an estimate, as behind a compaction. Some versions tell the sum
@@ -433,7 +379,7 @@ def _read_usage(kind: str, payload: _Object, before: object) -> tuple[Usage | No
     return _as_usage(last), total
 
 
-def _subtract(total: _Object, before: _Object) -> _Object:
+def _subtract(total: Entry, before: Entry) -> Entry:
     def grow(name: str, count: object) -> object:
         was = before.get(name)
         return count - was if type(count) is int and type(was) is int else count
@@ -458,7 +404,7 @@ def _as_usage(counts: object) -> Usage | None:
     return usage if usage.prompt or usage.completion else None
 
 
-def _make_key(kind: str, payload: _Object, first: _Object, total: object) -> str:
+def _make_key(kind: str, payload: Entry, first: Entry, total: object) -> str:
     """Return a key of a request that a copy of its entries has, too; copies get times anew."""
     names = (payload.get("thread_id"), payload.get("response_id"))
     told = json.dumps(
@@ -467,5 +413,5 @@ def _make_key(kind: str, payload: _Object, first: _Object, total: object) -> str
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-CODEX = LogKind(_AGENT, _find, _read, _list_keys)
+CODEX = LogKind(_AGENT, _read, _SUFFIXES, _is_log, list_keys=_list_keys)
 """The logs of OpenAI's codex."""

@@ -1,13 +1,22 @@
-"""Reading the entries of logs: JSON that may be broken or half-written, times, and names."""
+"""What all readers of logs do alike: open files, decode their entries, follow a branch.
 
+An entry is a JSON object, and may be broken or half-written. What is not there, or of another type,
+counts as empty.
+"""
+
+import io
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
+import zstandard
 
-from addon.replay.disk import open_regular
+from addon.replay.disk import bound, open_bounded, open_regular, read_bounded
+from addon.replay.logs.log import AnswerKey, LogFile
 
 Entry = Mapping[str, object]
 """A JSON object of a log."""
@@ -15,14 +24,42 @@ Entry = Mapping[str, object]
 BROKEN = "broken entry"
 """Names an entry that could not be decoded among the kinds that were not read."""
 
+# Files
+
+
+def open_log(path: Path) -> io.BufferedReader:
+    """Open a file whose lines and size are bounded; one that is packed is unpacked."""
+    if path.suffix == ".zst":
+        file = open_regular(path)
+        reader = zstandard.ZstdDecompressor().stream_reader(file, closefd=True)
+        return bound(reader, path, os.fstat(file.fileno()).st_size)
+    return open_bounded(path)
+
+
+def read_head(path: Path, size: int = 4096) -> bytes:
+    """Return the first bytes of a file; none if it cannot be read."""
+    try:
+        with open_log(path) as file:
+            return file.read(size)
+    except (OSError, zstandard.ZstdError):
+        return b""
+
+
+# Entries
+
 
 def decode(data: bytes | str) -> dict[str, object]:
-    """Decode an object. Raises ValueError if it is none; orjson refuses lone surrogates."""
+    """Decode an object. Raises ValueError if it is none.
+
+    What was cut within an emoji has half of it left, which orjson refuses. What is sent of that is
+    a replacement character.
+    """
     try:
         value: object = orjson.loads(data)
     except ValueError:
         try:
-            value = json.loads(data)
+            text = json.dumps(json.loads(data), ensure_ascii=False)
+            value = orjson.loads(text.encode("utf-8", "replace"))
         except RecursionError:
             raise ValueError("nested too deeply") from None
     if not isinstance(value, dict):
@@ -30,13 +67,58 @@ def decode(data: bytes | str) -> dict[str, object]:
     return value
 
 
-def read_head(path: Path, size: int = 4096) -> bytes:
-    """Return the first bytes of a file; none if it cannot be read."""
+def read_lines(path: Path, unread: set[str]) -> Iterator[Entry]:
+    """Yield the entries of a log that has one a line. Raises OSError.
+
+    unread: gets the kind of what is broken. The last line may be half-written.
+    """
+    with open_log(path) as file:
+        try:
+            for line in file:
+                try:
+                    yield decode(line)
+                except ValueError:
+                    if line.strip() and line.endswith(b"\n"):
+                        unread.add(BROKEN)
+        except zstandard.ZstdError:
+            unread.add(BROKEN)
+
+
+def read_document(path: Path, what: str) -> Entry:
+    """Return the entry that a file is, which is `what`. Raises OSError, and ValueError with it."""
     try:
-        with open_regular(path) as file:
-            return file.read(size)
-    except OSError:
-        return b""
+        return decode(read_bounded(path))
+    except ValueError as error:
+        raise ValueError(f"{path}:1: not {what}: {error}") from None
+
+
+def list_keys(
+    sign: bytes, read_key: Callable[[Entry], AnswerKey | None]
+) -> Callable[[LogFile], Iterator[AnswerKey]]:
+    """Return how the answers of a log are listed whose lines have this sign in them."""
+
+    def list_all(log: LogFile) -> Iterator[AnswerKey]:
+        with suppress(OSError), open_log(log.path) as file:
+            for line in file:
+                with suppress(ValueError):
+                    key = read_key(decode(line)) if sign in line else None
+                    if key is not None:
+                        yield key
+
+    return list_all
+
+
+def follow(name: object, entries: Mapping[object, Entry], parent: str) -> list[Entry]:
+    """Return the entries that lead to the one of this name, and itself; a circle is cut open.
+
+    parent: the key by which an entry names the one that it follows upon.
+    """
+    path, seen = list[Entry](), set[object]()
+    while name in entries and name not in seen:
+        seen.add(name)
+        path.append(entries[name])
+        name = entries[name].get(parent)
+    return path[::-1]
 
 
 def take_object(value: object) -> Entry:

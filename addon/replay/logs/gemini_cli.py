@@ -18,27 +18,32 @@ and times; neither is read.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import orjson
-
-from addon.replay.disk import find_files, open_bounded, read_bounded
+from addon.replay.disk import read_bounded
+from addon.replay.logs.entries import (
+    Entry,
+    last_name,
+    read_document,
+    read_head,
+    read_lines,
+    read_time,
+    take_count,
+    take_object,
+    take_objects,
+)
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import GEMINI, Usage
 
 _AGENT = "gemini-cli"
 _PATH = "/v1beta/models/{model}:generateContent"
 
-_Object = Mapping[str, object]
-
 _SIGN = re.compile(rb'\A\s*\{(?=.*"sessionId"\s*:\s*")(?=.*"projectHash"\s*:)', re.DOTALL)
-_SIGN_BYTES = 4096
 
 _NO_PART = frozenset(("info", "error", "warning"))
 """Messages to the user, which no model gets."""
@@ -58,28 +63,15 @@ class _Chat(NamedTuple):
     steps: its messages, each in its last version, and the `$set` and `$rewindTo` between them.
     """
 
-    about: _Object
-    steps: Sequence[_Object]
+    about: Entry
+    steps: Sequence[Entry]
     unread: frozenset[str]
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = find_files(path, (".json", ".jsonl"))
-    dated = sorted(((each.stat(), each) for each in found), key=lambda p: -p[0].st_mtime)
-    for status, each in dated:
-        # A chat that is taken up again is copied into a file of the newer kind.
-        is_old = each.suffix == ".json" and each.with_suffix(".jsonl").exists()
-        if not is_old and _SIGN.match(_read_head(each)):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
-
-
-def _read_head(path: Path) -> bytes:
-    try:
-        with open_bounded(path) as file:
-            return file.read(_SIGN_BYTES)
-    except OSError:
-        return b""
+def _is_log(path: Path) -> bool:
+    # A chat that is taken up again is copied into a file of the newer kind.
+    is_old = path.suffix == ".json" and path.with_suffix(".jsonl").exists()
+    return not is_old and bool(_SIGN.match(read_head(path)))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -106,53 +98,44 @@ def _find_project(path: Path) -> str | None:
         root = read_bounded(chats.parent / ".project_root").decode(errors="replace")
     except OSError:
         root = "" if _HASH.fullmatch(chats.parent.name) else chats.parent.name
-    return root.strip().replace("\\", "/").rstrip("/").rpartition("/")[2] or None
+    return last_name(root.strip())
 
 
 def _load(path: Path) -> _Chat:
     """Decode a chat. Raises OSError, and ValueError if an older log is no JSON document."""
     about: dict[str, object] = {}
-    steps: list[_Object] = []
+    steps: list[Entry] = []
     unread: set[str] = set()
-    with open_bounded(path) as file:
-        first = file.readline()
-        try:
-            document = _decode(first)
-        except ValueError:  # the first line of a document of several
-            try:
-                document = _decode(first + file.read())
-            except ValueError as error:
-                raise ValueError(f"{path}:1: not a chat of gemini-cli: {error}") from None
-        is_document = isinstance(document.get("messages"), list)
-        if is_document:
-            about |= document
-            steps += _take_objects(document["messages"])
-        for line in chain([first], file) if not is_document else ():
-            try:
-                record = _decode(line)
-            except ValueError:
-                if line.strip() and line.endswith(b"\n"):  # gemini-cli may be writing the last one
-                    unread.add("broken line")
-                continue
-            changes = record.get("$set")
-            about |= changes if isinstance(changes, dict) else {}
-            if "id" in record and steps and steps[-1].get("id") == record["id"]:
-                steps[-1] = record
-            elif isinstance(changes, dict):
-                if isinstance(messages := changes.get("messages"), list):
-                    _drop_copies(steps, _take_objects(messages))
-                    steps.append(record)
-            elif "id" in record or "$rewindTo" in record:
+    try:
+        document = read_document(path, "a chat of gemini-cli")
+    except ValueError:
+        if path.suffix != ".jsonl":
+            raise
+        document = {}
+    is_document = isinstance(document.get("messages"), list)
+    if is_document:
+        about |= document
+        steps += take_objects(document["messages"])
+    for record in read_lines(path, unread) if not is_document else ():
+        changes = take_object(record.get("$set"))
+        about |= changes
+        if "id" in record and steps and steps[-1].get("id") == record["id"]:
+            steps[-1] = record
+        elif changes:
+            if isinstance(messages := changes.get("messages"), list):
+                _drop_copies(steps, take_objects(messages))
                 steps.append(record)
-            else:
-                about |= record
+        elif "id" in record or "$rewindTo" in record:
+            steps.append(record)
+        else:
+            about |= record
     unread |= {kind for step in steps if (kind := _find_unread(step)) is not None}
     if any(map(_asks_unseen, steps, steps[1:])):
         unread.add("call")
     return _Chat(about, steps, frozenset(unread))
 
 
-def _drop_copies(steps: list[_Object], messages: Sequence[_Object]) -> None:
+def _drop_copies(steps: list[Entry], messages: Sequence[Entry]) -> None:
     """Drop the messages at the end that are no news: a changed history is written one by one first.
 
     An answer has a model, and its copy has none.
@@ -162,25 +145,7 @@ def _drop_copies(steps: list[_Object], messages: Sequence[_Object]) -> None:
         steps.pop()
 
 
-def _decode(data: bytes) -> dict[str, object]:
-    """Decode an object. Raises ValueError if it is none; orjson refuses lone surrogates."""
-    try:
-        value: object = orjson.loads(data)
-    except ValueError:
-        try:
-            value = json.loads(data)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"expected object, got {type(value).__name__}")
-    return value
-
-
-def _take_objects(items: object) -> list[_Object]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-
-
-def _find_unread(step: _Object) -> str | None:
+def _find_unread(step: Entry) -> str | None:
     """Return the kind of a message that is not understood; None if it is.
 
     Older versions tell the user of a compression, and log nothing of what it left.
@@ -193,7 +158,7 @@ def _find_unread(step: _Object) -> str | None:
     return "compression" if "compressed from" in str(step.get("content")) else None
 
 
-def _asks_unseen(before: _Object, after: _Object) -> bool:
+def _asks_unseen(before: Entry, after: Entry) -> bool:
     """Whether two answers follow each other and nothing says what was sent between them.
 
     Under an editor, older versions logged no call and no result.
@@ -202,18 +167,18 @@ def _asks_unseen(before: _Object, after: _Object) -> bool:
     return is_pair and not before.get("toolCalls")
 
 
-def _find_requests(steps: Iterable[_Object]) -> Iterator[LoggedRequest]:
+def _find_requests(steps: Iterable[Entry]) -> Iterator[LoggedRequest]:
     """Yield the requests of a chat: each answer was one, and so was each further batch of calls."""
     history = _History()
     when = datetime.fromtimestamp(0, UTC)
     for step in steps:
         changes, rewind = step.get("$set"), step.get("$rewindTo")
         if isinstance(changes, dict):
-            history.replace(_take_objects(changes.get("messages")))
+            history.replace(take_objects(changes.get("messages")))
         elif rewind is not None:
             history.rewind(rewind)
         elif step.get("type") == "user":
-            when = _read_time(step) or when
+            when = read_time(step.get("timestamp")) or when
             history.append(step)
         elif step.get("type") == "gemini":
             usage = _read_usage(step.get("tokens"))
@@ -227,16 +192,19 @@ def _find_requests(steps: Iterable[_Object]) -> Iterator[LoggedRequest]:
                     key=f"{step.get('id')}/{number}",
                 )
                 history.append(answer)
-                ends = [_read_time(call) for call in _take_objects(answer.get("toolCalls"))]
+                ends = [
+                    read_time(call.get("timestamp"))
+                    for call in take_objects(answer.get("toolCalls"))
+                ]
                 when = max((end for end in ends if end is not None), default=when)
 
 
-def _split(message: _Object) -> Iterator[_Object]:
+def _split(message: Entry) -> Iterator[Entry]:
     """Yield a message's answers: the first with its words, and one for each further batch."""
-    batches: list[list[_Object]] = []
+    batches: list[list[Entry]] = []
     last: datetime | None = None
-    for call in _take_objects(message.get("toolCalls")):
-        ended = _read_time(call)
+    for call in take_objects(message.get("toolCalls")):
+        ended = read_time(call.get("timestamp"))
         if batches and (ended is None or last is None or ended - last < _BATCH):
             batches[-1].append(call)
         else:
@@ -254,10 +222,10 @@ class _Said:
     results: the parts that answer its calls, unless a message of the user's has them.
     """
 
-    message: _Object
+    message: Entry
     role: str
-    parts: list[_Object]
-    results: list[_Object]
+    parts: list[Entry]
+    results: list[Entry]
 
 
 class _History:
@@ -267,14 +235,14 @@ class _History:
         self._said: list[_Said] = []
         self._items: list[dict[str, object]] = []
 
-    def append(self, message: _Object) -> None:
+    def append(self, message: Entry) -> None:
         said = _read_message(message)
         self._said.append(said)
         if not any("functionResponse" in part for part in said.parts):
             self._answer()
         self._add(said.role, said.parts)
 
-    def send(self) -> tuple[_Object, ...]:
+    def send(self) -> tuple[Entry, ...]:
         self._answer(also=True)
         return tuple(self._items)
 
@@ -285,7 +253,7 @@ class _History:
             self._add("user", self._said[at].results)
             self._said[at].results = []
 
-    def _add(self, role: str, parts: list[_Object]) -> None:
+    def _add(self, role: str, parts: list[Entry]) -> None:
         if not parts:
             return
         last = self._items[-1] if self._items else {}
@@ -295,7 +263,7 @@ class _History:
         else:
             self._items.append({"parts": parts, "role": role})
 
-    def replace(self, messages: Sequence[_Object]) -> None:
+    def replace(self, messages: Sequence[Entry]) -> None:
         """Take other messages; contents that are as they were stay the same objects."""
         known = {_freeze(item): item for item in self._items}
         self._said, self._items = [], []
@@ -311,23 +279,23 @@ class _History:
         self.replace([said.message for said in self._said[:kept]])
 
 
-def _read_message(message: _Object) -> _Said:
+def _read_message(message: Entry) -> _Said:
     content = message.get("content")
-    parts: list[_Object] = [{"text": content}] if isinstance(content, str) and content else []
-    parts += _take_objects(content)
+    parts: list[Entry] = [{"text": content}] if isinstance(content, str) and content else []
+    parts += take_objects(content)
     if message.get("type") == "user":
         return _Said(message, "user", [_name_again(part) for part in parts], [])
     parts = [_name_again(part) for part in parts if not part.get("thought")]
-    results: list[_Object] = []
-    for call in _take_objects(message.get("toolCalls")):
-        if not any("functionCall" in part for part in _take_objects(content)):
+    results: list[Entry] = []
+    for call in take_objects(message.get("toolCalls")):
+        if not any("functionCall" in part for part in take_objects(content)):
             asked = {"id": call.get("id"), "args": call.get("args"), "name": call.get("name")}
             parts.append(_name_again({"functionCall": asked}))
-        results += [_name_again(part) for part in _take_objects(call.get("result"))]
+        results += [_name_again(part) for part in take_objects(call.get("result"))]
     return _Said(message, "model", parts, results)
 
 
-def _name_again(part: _Object) -> _Object:
+def _name_again(part: Entry) -> Entry:
     """Return a part with its call's id as it is sent: the log may put the tool's name before it."""
     for key in ("functionCall", "functionResponse"):
         if isinstance(call := part.get(key), dict):
@@ -341,31 +309,17 @@ def _freeze(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _read_usage(tokens: object) -> Usage | None:
-    if not isinstance(tokens, dict):
-        return None
-
-    def read(name: str) -> int:
-        count = tokens.get(name)
-        return count if type(count) is int and count >= 0 else 0
-
+def _read_usage(value: object) -> Usage | None:
+    tokens = take_object(value)
+    prompt, cached, output, thoughts, tool, total = (
+        take_count(tokens.get(name))
+        for name in ("input", "cached", "output", "thoughts", "tool", "total")
+    )
     usage = Usage(
-        prompt=read("input"),
-        cached=read("cached"),
-        completion=read("output") + read("thoughts"),
-        reasoning=read("thoughts"),
-    ).settle(read("total") or None, read("tool"))
+        prompt=prompt, cached=cached, completion=output + thoughts, reasoning=thoughts
+    ).settle(total or None, tool)
     return usage if usage.prompt or usage.completion else None
 
 
-def _read_time(record: _Object) -> datetime | None:
-    text = record.get("timestamp")
-    try:
-        when = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return when if when is None or when.tzinfo else when.replace(tzinfo=UTC)
-
-
-GEMINI_CLI = LogKind(_AGENT, _find, _read)
+GEMINI_CLI = LogKind(_AGENT, _read, (".json", ".jsonl"), _is_log)
 """The logs of Google's gemini-cli."""

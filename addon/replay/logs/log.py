@@ -8,12 +8,13 @@ provider; `session.LogSession` reckons with the rest.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from addon.agents import find_agent
+from addon.replay.disk import find_files
 from masking.wire import Usage, WireFormat
 
 
@@ -82,6 +83,15 @@ class LogFile(NamedTuple):
     folder: Path | None = None
 
 
+def describe_file(agent: str, path: Path) -> LogFile | None:
+    """Return a log that is a file; None if it is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return LogFile(agent, path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
 class AnswerKey(NamedTuple):
     """An answer in a log: the key of its request, and how much speaks for this log's being a copy.
 
@@ -95,22 +105,34 @@ class AnswerKey(NamedTuple):
 class LogKind(NamedTuple):
     """How one agent keeps its logs.
 
-    find: yields the logs of this kind at or under a path, the newest first; it tells them by
-        their content, and reads no more of each than that takes. A path of another kind has none.
     parse: yields the conversations of a log with all their requests, copies of another log's
         included. Raises OSError, and ValueError with file and line.
+    endings: how the names of logs end that are a file each.
+    is_log: tells whether such a file is one, by its content, reading no more than that takes.
+    search: yields the logs at or under a path in place of that, where a log is no file of its own.
     list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
-        told; None where a log has no copies, or `find` knows them. Whatever cannot be read is left
-        out.
+        told; None where a log has no copies, or `search` knows them. Whatever cannot be read is
+        left out.
     has_homes: whether there are places of its own for such logs, which `addon.agents` knows. A
         format for all agents has its own name for `agent`; each conversation names whose it is.
     """
 
     agent: str
-    find: Callable[[Path], Iterator[LogFile]]
     parse: Callable[[LogFile], Iterator[LoggedConversation]]
+    endings: tuple[str, ...] = ()
+    is_log: Callable[[Path], bool] = Path.is_file
+    search: Callable[[Path], Iterator[LogFile]] | None = None
     list_keys: Callable[[LogFile], Iterator[AnswerKey]] | None = None
     has_homes: bool = True
+
+    def find(self, path: Path) -> Iterator[LogFile]:
+        """Yield the logs of this kind at or under a path, the newest first."""
+        if self.search is not None:
+            logs = [*self.search(path)]
+        else:
+            files = filter(self.is_log, find_files(path, self.endings))
+            logs = [each for file in files if (each := describe_file(self.agent, file)) is not None]
+        yield from sorted(logs, key=lambda log: log.changed, reverse=True)
 
     def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return where the agent keeps them, from the home folder and the environment."""

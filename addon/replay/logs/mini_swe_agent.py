@@ -11,15 +11,15 @@ A trajectory without usage is left to be read as a conversation of a file.
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from addon.replay.disk import find_files, read_bounded
+from addon.replay.disk import read_bounded
 from addon.replay.logs.entries import (
     Entry,
-    decode,
     last_name,
+    read_document,
     read_head,
     read_time,
     take_object,
@@ -44,28 +44,16 @@ _NOT_SENT = frozenset(("extra", "timestamp", "provider_specific_fields"))
 """What a message has beside what is sent; older versions kept its time beside the content."""
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = find_files(path, (".json",))
-    dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
-    for status, each in dated:
-        if _HEAD.match(read_head(each, 64)) and _has_usage(each):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
-
-
-def _has_usage(path: Path) -> bool:
+def _is_log(path: Path) -> bool:
     try:
-        data = read_bounded(path)  # the format stands at the end
+        data = read_bounded(path) if _HEAD.match(read_head(path, 64)) else b""
     except OSError:
         return False
-    return bool(_FORMAT.search(data) and _USAGE.search(data))
+    return bool(_FORMAT.search(data) and _USAGE.search(data))  # the format stands at the end
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    try:
-        document = decode(read_bounded(log.path))
-    except ValueError as error:
-        raise ValueError(f"{log.path}:1: not a trajectory of mini-swe-agent: {error}") from None
+    document = read_document(log.path, "a trajectory of mini-swe-agent")
     messages = take_objects(document.get("messages"))
     config = take_object(take_object(document.get("info")).get("config"))
     own = take_object(config.get("model"))
@@ -123,5 +111,5 @@ def _clean(message: Entry) -> Entry:
     }
 
 
-MINI_SWE_AGENT = LogKind(_AGENT, _find, _read)
+MINI_SWE_AGENT = LogKind(_AGENT, _read, (".json",), _is_log)
 """The logs of mini-swe-agent."""

@@ -17,7 +17,7 @@ import re
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +30,7 @@ from addon.replay.logs.entries import (
     Entry,
     decode,
     last_name,
+    read_document,
     read_head,
     read_time,
     take_count,
@@ -93,12 +94,11 @@ _BY_MODEL = (
 # Finding sessions
 
 
-def _find(path: Path) -> Iterator[LogFile]:
+def _search(path: Path) -> Iterator[LogFile]:
     found = list(_find_in_file(path) if path.is_file() else _walk(path))
     # opencode took the sessions of `storage` into its database, and left the files.
     kept = {log.session for log in found if log.path.suffix == ".db"}
-    logs = (log for log in found if log.path.suffix == ".db" or log.session not in kept)
-    yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+    yield from (log for log in found if log.path.suffix == ".db" or log.session not in kept)
 
 
 def _walk(folder: Path) -> Iterator[LogFile]:
@@ -308,10 +308,7 @@ def _load(log: LogFile) -> _Session:
         except sqlite3.Error as error:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
     else:
-        try:
-            about = decode(read_bounded(log.path))
-        except ValueError as error:
-            raise ValueError(f"{log.path}:1: not a session of opencode: {error}") from None
+        about = read_document(log.path, "a session of opencode")
         if "messages" in about:
             entries = take_objects(about["messages"])
             about = take_object(about.get("info"))
@@ -418,38 +415,32 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     session = _load(log)
     about = session.about
     title = str(about.get("title") or about.get("id") or log.session)
-    made: dict[Provider, None] = {}
-    summaries = []
-    for message in session.messages:
-        if not message.is_user and _count_requests(message):
-            if message.info.get("summary"):
-                summaries.append(message)
-            else:
-                made.setdefault(_find_provider(message.info))
-    for provider in made:
-        yield LoggedConversation(
+    asked = [
+        message for message in session.messages if not message.is_user and _count_requests(message)
+    ]
+
+    def converse(
+        provider: Provider, requests: Callable[[], Iterator[LoggedRequest]]
+    ) -> LoggedConversation:
+        return LoggedConversation(
             agent=_AGENT,
             name=title,
             project=last_name(about.get("directory")),
             host=provider.host,
             wire=provider.wire,
-            requests=partial(_find_requests, session.messages, provider),
+            requests=requests,
             path=PATHS[provider.wire],
             is_side=bool(about.get("parentID")),
             unread=session.unread,
         )
-    for message in summaries:
-        provider = _find_provider(message.info)
-        yield LoggedConversation(
-            agent=_AGENT,
-            name=f"{title}, summary",
-            project=last_name(about.get("directory")),
-            host=provider.host,
-            wire=provider.wire,
-            requests=partial(_find_summary, message),
-            path=PATHS[provider.wire],
-            is_side=True,
-        )
+
+    own = (_find_provider(each.info) for each in asked if not each.info.get("summary"))
+    for provider in dict.fromkeys(own):
+        yield converse(provider, partial(_find_requests, session.messages, provider))
+    for message in asked:
+        if message.info.get("summary"):
+            summary = converse(_find_provider(message.info), partial(_find_summary, message))
+            yield summary._replace(name=f"{title}, summary", is_side=True, unread=frozenset())
 
 
 def _find_provider(info: Entry) -> Provider:
@@ -734,5 +725,5 @@ def _clean(call: Entry) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", take_text(call.get("callID")))
 
 
-OPENCODE = LogKind(_AGENT, _find, _read)
+OPENCODE = LogKind(_AGENT, _read, search=_search)
 """The logs of opencode."""

@@ -11,7 +11,7 @@ The trajectories of versions before 1 are not read.
 
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,9 @@ from addon.replay.logs.entries import (
     BROKEN,
     Entry,
     decode,
+    follow,
     last_name,
+    read_document,
     take_count,
     take_object,
     take_objects,
@@ -64,9 +66,8 @@ _MOST_CHARACTERS = 30_000
 """What a command printed is cut in the middle to so much."""
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    logs = (_describe(folder) for folder in _find_folders(path))
-    yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+def _search(path: Path) -> Iterator[LogFile]:
+    yield from map(_describe, _find_folders(path))
 
 
 def _find_folders(path: Path) -> Iterator[Path]:
@@ -121,10 +122,7 @@ def _read_metrics(state: Entry) -> _Metrics:
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    try:
-        state = decode(read_bounded(log.path / _STATE))
-    except ValueError as error:
-        raise ValueError(f"{log.path / _STATE}:1: not a conversation: {error}") from None
+    state = read_document(log.path / _STATE, "a conversation")
     events, unread = _load(log.path)
     llm = take_object(take_object(state.get("agent")).get("llm"))
     model = take_text(llm.get("model"))
@@ -184,7 +182,7 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
         parent = event.get("parent_id")
         if parent is not None and parent != last:  # the user went back to an earlier event
             view = []
-            for each in _find_path(parent, by_id):
+            for each in follow(parent, by_id, "parent_id"):
                 view = _see(view, each)
         last = event.get("id")
         told = take_text(event.get("llm_response_id"))
@@ -204,17 +202,6 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
         if event.get("kind") in _CONVERT:
             when = _read_local_time(event) or when
         view = _see(view, event)
-
-
-def _find_path(leaf: object, by_id: Mapping[object, Entry]) -> list[Entry]:
-    """Return the events that lead to one, and itself."""
-    path: list[Entry] = []
-    seen: set[object] = set()
-    while leaf in by_id and leaf not in seen:
-        seen.add(leaf)
-        path.append(by_id[leaf])
-        leaf = by_id[leaf].get("parent_id")
-    return path[::-1]
 
 
 def _find_condensations(
@@ -452,5 +439,5 @@ def _read_local_time(event: Entry) -> datetime | None:
         return None
 
 
-OPENHANDS = LogKind(_AGENT, _find, _read)
+OPENHANDS = LogKind(_AGENT, _read, search=_search)
 """The conversations of OpenHands."""

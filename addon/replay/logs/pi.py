@@ -7,18 +7,18 @@ providers/ in @mariozechner/pi-ai. pi logs no request for a summary.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from addon.replay.disk import find_files, open_bounded
 from addon.replay.logs.entries import (
-    BROKEN,
     Entry,
     decode,
+    follow,
     last_name,
     read_head,
+    read_lines,
     read_time,
     take_count,
     take_object,
@@ -72,25 +72,14 @@ _BRANCHED = (
 _NO_RESULT = "No result provided"
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = find_files(path, (".jsonl",))
-    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
-        if _SIGN.match(read_head(each)):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
+def _is_log(path: Path) -> bool:
+    return bool(_SIGN.match(read_head(path)))
 
 
 def _load(path: Path) -> tuple[list[Entry], set[str]]:
     """Return the entries of a log, and what of it is broken. Raises OSError."""
-    entries: list[Entry] = []
     unread = set[str]()
-    with open_bounded(path) as file:
-        for line in file:
-            try:
-                entries.append(decode(line))
-            except ValueError:
-                if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
-                    unread.add(BROKEN)
+    entries = [*read_lines(path, unread)]
     if not any("id" in entry for entry in entries if entry.get("type") == "message"):
         entries = [*_number(entries)]
     return entries, unread
@@ -183,7 +172,7 @@ def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[Log
         if "id" not in entry:
             continue
         if entry.get("parentId") != (path[-1].get("id") if path else None):
-            path = _follow(entry, known)
+            path = follow(entry.get("parentId"), known, "parentId")
         message = _take_answer(entry)
         if message is not None and _find_provider(message) == provider:
             model = message.get("model")
@@ -203,17 +192,6 @@ def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[Log
 def _find_time(entry: Entry) -> datetime | None:
     """Return when an entry was written that is sent; that is after an answer has come."""
     return read_time(entry.get("timestamp")) if entry.get("type") in _IN_PROMPT else None
-
-
-def _follow(entry: Entry, known: Mapping[object, Entry]) -> list[Entry]:
-    """Return the entries before one, on its branch."""
-    path, seen = list[Entry](), set[object]()
-    parent = known.get(entry.get("parentId"))
-    while parent is not None and parent["id"] not in seen:
-        seen.add(parent["id"])
-        path.append(parent)
-        parent = known.get(parent.get("parentId"))
-    return path[::-1]
 
 
 def _compact(path: Sequence[Entry]) -> list[Entry]:
@@ -365,5 +343,5 @@ def _read_usage(message: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokens")) or None)
 
 
-PI = LogKind(_AGENT, _find, _read, _list_keys)
+PI = LogKind(_AGENT, _read, (".jsonl",), _is_log, list_keys=_list_keys)
 """The logs of pi."""

@@ -8,18 +8,17 @@ request for a summary, and not the reminders that it puts before what the user s
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from addon.replay.disk import find_files, open_bounded
 from addon.replay.logs.entries import (
-    BROKEN,
     Entry,
-    decode,
+    follow,
     last_name,
+    list_keys,
     read_head,
+    read_lines,
     read_time,
     take_count,
     take_object,
@@ -39,13 +38,9 @@ _OWN_SIGNS = b'"parts":', b'"systemPayload"'
 _KINDS = frozenset(("user", "assistant", "tool_result", "system"))
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = find_files(path, (".jsonl",))
-    for status, each in sorted(((f.stat(), f) for f in found), key=lambda p: -p[0].st_mtime):
-        head = read_head(each)
-        if all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
+def _is_log(path: Path) -> bool:
+    head = read_head(path)
+    return all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS)
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -53,21 +48,14 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     by_agent: dict[str, list[Entry]] = {}
     unread = set[str]()
     title, project = "", None
-    with open_bounded(log.path) as file:
-        for line in file:
-            try:
-                record = decode(line)
-            except ValueError:
-                if line.strip() and line.endswith(b"\n"):  # the last line may be half-written
-                    unread.add(BROKEN)
-                continue
-            if record.get("type") not in _KINDS:
-                unread.add(str(record.get("type")))
-                continue
-            payload = take_object(record.get("systemPayload"))
-            title = take_text(payload.get("customTitle")) or title
-            project = project or last_name(record.get("cwd"))
-            by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
+    for record in read_lines(log.path, unread):
+        if record.get("type") not in _KINDS:
+            unread.add(str(record.get("type")))
+            continue
+        payload = take_object(record.get("systemPayload"))
+        title = take_text(payload.get("customTitle")) or title
+        project = project or last_name(record.get("cwd"))
+        by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
     for agent, records in by_agent.items():
         yield LoggedConversation(
             agent=_AGENT,
@@ -82,16 +70,10 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         )
 
 
-def _list_keys(log: LogFile) -> Iterator[AnswerKey]:
-    """Yield the answers of a session; one that was branched off begins with another's records."""
-    with suppress(OSError), open_bounded(log.path) as file:
-        for line in file:
-            try:
-                record = decode(line) if b'"assistant"' in line else {}
-            except ValueError:
-                continue
-            if record.get("type") == "assistant" and (key := _write_key(record)) is not None:
-                yield AnswerKey(key, ("forkedFrom" in record,))
+def _read_key(record: Entry) -> AnswerKey | None:
+    """Return an answer of a session; one that was branched off begins with another's records."""
+    key = _write_key(record) if record.get("type") == "assistant" else None
+    return None if key is None else AnswerKey(key, ("forkedFrom" in record,))
 
 
 def _write_key(record: Entry) -> str | None:
@@ -130,14 +112,8 @@ def _rebuild(
     record: Entry, known: Mapping[object, Entry], made: dict[object, Sequence[Turn]]
 ) -> list[Turn]:
     """Return the turns before a record, following its parents."""
-    parents, seen = list[Entry](), set[object]()
-    parent = known.get(record.get("parentUuid"))
-    while parent is not None and parent.get("uuid") not in seen:
-        parents.append(parent)
-        seen.add(parent.get("uuid"))
-        parent = known.get(parent.get("parentUuid"))
     turns: list[Turn] = []
-    for each in reversed(parents):
+    for each in follow(record.get("parentUuid"), known, "parentUuid"):
         _append(turns, each, made)
     return turns
 
@@ -218,5 +194,7 @@ def _read_usage(record: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokenCount")) or None)
 
 
-QWEN_CODE = LogKind(_AGENT, _find, _read, _list_keys)
+QWEN_CODE = LogKind(
+    _AGENT, _read, (".jsonl",), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
+)
 """The logs of qwen-code."""

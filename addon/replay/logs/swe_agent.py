@@ -10,14 +10,13 @@ github.com/SWE-agent/SWE-agent.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from addon.replay.disk import find_files, read_bounded
 from addon.replay.logs.entries import (
     Entry,
     decode,
+    read_document,
     read_head,
     take_object,
     take_objects,
@@ -35,20 +34,12 @@ _SIGN = re.compile(rb'\A\s*\{\s*"(?:trajectory|history|environment|info|replay_c
 _SENT = ("role", "content", "tool_calls")
 
 
-def _find(path: Path) -> Iterator[LogFile]:
-    found = (each for each in find_files(path, (_SUFFIX,)) if each.name.endswith(_SUFFIX))
-    dated = sorted(((each.stat(), each) for each in found), key=lambda pair: -pair[0].st_mtime)
-    for status, each in dated:
-        if _SIGN.match(read_head(each, 64)):
-            changed = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield LogFile(_AGENT, each, status.st_size, changed)
+def _is_log(path: Path) -> bool:
+    return path.name.endswith(_SUFFIX) and bool(_SIGN.match(read_head(path, 64)))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    try:
-        document = decode(read_bounded(log.path))
-    except ValueError as error:
-        raise ValueError(f"{log.path}:1: not a trajectory of SWE-agent: {error}") from None
+    document = read_document(log.path, "a trajectory of SWE-agent")
     model: Entry = {}
     with suppress(ValueError):
         config = decode(take_text(document.get("replay_config")))
@@ -109,5 +100,5 @@ def _clean(message: Entry) -> Entry:
     return sent
 
 
-SWE_AGENT = LogKind(_AGENT, _find, _read, has_homes=False)
+SWE_AGENT = LogKind(_AGENT, _read, (_SUFFIX,), _is_log, has_homes=False)
 """The trajectories of SWE-agent."""

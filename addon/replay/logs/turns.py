@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from addon.replay.logs.entries import (
-    Entry,
-    write_json,
-)
+from addon.replay.logs.entries import Entry, write_json
 from addon.vendors import VENDORS
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, WireFormat
 
