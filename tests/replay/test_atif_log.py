@@ -8,8 +8,12 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import reduce
+from itertools import product
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +23,7 @@ from addon.commands.main import main
 from addon.commands.work import find_sessions
 from addon.replay.logs import find_logs, mark_copies
 from addon.replay.logs.atif import ATIF
-from addon.replay.logs.log import LogChoice, LoggedConversation, LoggedRequest
+from addon.replay.logs.log import LogChoice, LogFile, LoggedConversation, LoggedRequest
 from masking.wire import CHAT, MESSAGES, RESPONSES, Usage
 from tests.support.images import png
 from tests.support.made_logs import MadeSession, make_text, write_claude_code
@@ -278,7 +282,8 @@ def test_another_version_is_named(
 ) -> None:
     path = write(tmp_path / "t.json", USER, called("a"), schema_version=version)
     assert main(["replay", str(path)]) == 1
-    assert f"{path}:1: {version} is not read" in capsys.readouterr().err
+    told = f"{path}:1: expected ATIF-v1.2 or a later 1.x, got {version}"
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("steps", ["null", "{}"])
@@ -289,6 +294,27 @@ def test_a_trajectory_without_steps_is_named(
     path.write_text(f'{{"agent": {{}}, "schema_version": "ATIF-v1.7", "steps": {steps}}}')
     assert main(["replay", str(path)]) == 1
     assert f"{path}:1: a trajectory without steps" in capsys.readouterr().err
+
+
+def test_whatever_stands_in_a_field_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    document = json.loads((HERE / "trajectory.json").read_text())
+    for place, odd in product(list_places(document), (7, ["x"])):
+        changed: Any = json.loads(json.dumps(document))
+        *above, last = place
+        reduce(getitem, above, changed)[last] = odd
+        path.write_text(json.dumps(changed))
+        with suppress(ValueError):  # where it is no trajectory any more
+            log = LogFile(ATIF.agent, path, 0, when(0))
+            assert all(each.items for one in ATIF.read(log) for each in one.requests())
+
+
+def list_places(value: object, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the place of each value in a document."""
+    inner = enumerate(value) if isinstance(value, list) else ()
+    for key, each in value.items() if isinstance(value, dict) else inner:
+        yield (*above, key)
+        yield from list_places(each, (*above, key))
 
 
 def test_half_a_trajectory_is_named(tmp_path: Path) -> None:

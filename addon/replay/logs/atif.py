@@ -157,20 +157,23 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     document = read_document(log.path, "a trajectory")
     version = take_text(document.get("schema_version"))
     if not _VERSION.match(version):
-        raise ValueError(f"{log.path}:1: {printable(version)} is not read, ATIF-v1.2 to v1.9 are")
+        found = printable(version) or "no version of its own"
+        raise ValueError(f"{log.path}:1: expected ATIF-v1.2 or a later 1.x, got {found}")
     if not isinstance(document.get("steps"), list):
         raise ValueError(f"{log.path}:1: a trajectory without steps")
-    yield from _read_trajectory(document, log, take_object(document.get("agent")))
+    trajectories: list[tuple[Entry, Entry, bool]] = [(document, {}, False)]
+    for each, above, is_side in trajectories:
+        # A sub-agent's trajectory may leave out what is as its parent's.
+        agent = {**above, **take_object(each.get("agent"))}
+        yield from _converse(each, agent, log, is_side=is_side)
+        subs = take_objects(each.get("subagent_trajectories"))
+        trajectories += [(sub, agent, True) for sub in subs]
 
 
-def _read_trajectory(
-    document: Entry, log: LogFile, above: Entry, *, is_side: bool = False
+def _converse(
+    document: Entry, agent: Entry, log: LogFile, *, is_side: bool
 ) -> Iterator[LoggedConversation]:
-    """Yield a conversation for each provider of a trajectory, and those of its sub-agents.
-
-    above: the agent of the trajectory in which this one is embedded, or its own.
-    """
-    agent = {**above, **take_object(document.get("agent"))}
+    """Yield a conversation for each provider of a trajectory."""
     about, extra = take_object(agent.get("extra")), take_object(document.get("extra"))
     given = take_text(agent.get("name"))
     session = take_text(document.get("trajectory_id")) or take_text(document.get("session_id"))
@@ -189,8 +192,6 @@ def _read_trajectory(
             is_side=is_side,
             unread=frozenset(unread),
         )
-    for each in take_objects(document.get("subagent_trajectories")):
-        yield from _read_trajectory(each, log, agent, is_side=True)
 
 
 def _find_requests(answers: Sequence[_Answer], provider: Provider) -> Iterator[LoggedRequest]:
@@ -323,7 +324,7 @@ class _Reader:
             message = step.get("message")
             # Harbor writes so where a model said nothing beside its calls.
             named = {f"Executed {call.name}{end}" for call in calls for end in ("", f" {call.id}")}
-            if message not in named:
+            if not (isinstance(message, str) and message in named):
                 parts += self._read_content(message)
             for call in calls:
                 if _MADE_UP.fullmatch(call.id):
