@@ -204,6 +204,24 @@ def test_steps_that_are_parts_of_one_answer_are_one_request(tmp_path: Path) -> N
     assert ["a", "b"] == [part["tool_use_id"] for part in results["content"]]  # type: ignore[attr-defined]
 
 
+def test_what_claude_code_answered_itself_was_no_request(tmp_path: Path) -> None:
+    own = {"source": "agent", "message": "API Error", "model_name": "<synthetic>", **metrics(0)}
+    path = write(tmp_path / "t.json", USER, own, USER, called("a", **metrics(10)), own)
+    (request,) = requests_of(path)
+    assert "API Error" in str(request.items)
+
+
+def test_claude_code_goes_on_with_a_summary(tmp_path: Path) -> None:
+    summary = (
+        "This session is being continued from a previous conversation that ran out of context."
+    )
+    goes_on = {**USER, "message": summary}
+    path = write(tmp_path / "t.json", USER, called("a"), goes_on, USER, called("b"))
+    *_, last = requests_of(path)
+    assert [summary, "Mend it."] == [part["text"] for part in last.items[0]["content"]]  # type: ignore[attr-defined]
+    assert len(last.items) == 1
+
+
 def test_where_no_usage_is_told_each_step_is_a_request(tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", USER, called("a"), called("b"))
     assert [None, None] == [each.usage for each in requests_of(path)]

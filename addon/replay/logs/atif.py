@@ -85,6 +85,13 @@ _NAMES = {"qwen-coder": "qwen-code", "copilot-cli": "copilot", "cline-cli": "cli
 
 _WIRES = {each.host: each.wire for each in VENDORS}
 
+_NO_MODEL = "<synthetic>"
+"""Stands for the model where Claude Code itself has answered."""
+
+_CONTINUES = "This session is being continued from a previous conversation"
+"""How Claude Code begins what it sends in place of all before a compaction; its writers do not mark
+that."""
+
 _UNLOGGED = "not logged"
 """Stands for the signature of reasoning."""
 
@@ -249,7 +256,10 @@ class _Reader:
                 answers.append(self._read_answer(group, said, is_anew=is_anew))
                 said, is_anew = [], False
             elif source == "user":
-                said += self._say(group[0].get("message"))
+                parts = self._read_content(group[0].get("message"))
+                if parts and isinstance(parts[0], Text) and parts[0].text.startswith(_CONTINUES):
+                    said, is_anew = [], True
+                said += [Turn("user", parts)] if parts else []
             elif source == "system":
                 kind = take_object(take_object(group[0].get("extra")).get("context_management"))
                 results = take_objects(take_object(group[0].get("observation")).get("results"))
@@ -278,6 +288,7 @@ class _Reader:
                 and group[0].get("source") == step.get("source") == "agent"
                 and step.get("llm_call_count") in (None, 1)
                 and id(step) not in self._usages
+                and step.get("model_name") != _NO_MODEL
                 and bool(step.get("is_copied_context")) == bool(group[0].get("is_copied_context"))
             )
             if not goes_on and group:
@@ -302,7 +313,7 @@ class _Reader:
         return _Answer(
             said=[*said],
             is_anew=is_anew,
-            asked=0 if first.get("is_copied_context") else asked,
+            asked=0 if first.get("is_copied_context") or named == _NO_MODEL else asked,
             answer=[*self._read_turns(group)],
             when=self._when,
             model=find_model(named),
