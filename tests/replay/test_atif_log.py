@@ -235,6 +235,17 @@ def test_a_result_without_a_name_is_that_of_the_call_in_its_place(tmp_path: Path
     assert "printed" in str(last.items[-1]["content"][0]["content"])  # type: ignore[index]
 
 
+def test_a_result_is_as_it_was_sent_where_harbor_says_so(tmp_path: Path) -> None:
+    image = {"type": "base64", "media_type": "image/png", "data": png()}
+    sent = [{"type": "text", "text": "a.py"}, {"type": "image", "source": image}]
+    raw = {"raw_tool_result": {"type": "tool_result", "content": sent, "is_error": True}}
+    step = called("a", "a.py\n\n[stdout]\na.py")
+    step["observation"]["results"][0]["extra"] = {"tool_result_metadata": raw}
+    *_, last = requests_of(write(tmp_path / "t.json", USER, step, called("b")))
+    (result,) = last.items[-1]["content"]  # type: ignore[misc]
+    assert (sent, True) == (result["content"], result["is_error"])
+
+
 def test_reasoning_is_bound_whether_it_is_told_or_not(tmp_path: Path) -> None:
     path = write(tmp_path / "t.json", USER, called("a"), called("b"), model="claude-opus-5-5")
     *_, last = requests_of(path)

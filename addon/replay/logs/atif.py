@@ -368,12 +368,15 @@ class _Reader:
         return Call(take_text(call.get("tool_call_id")), name, asked or {})
 
     def _read_result(self, call: Call, result: Entry) -> Result:
-        parts = self._read_content(result.get("content"))
+        extra = take_object(result.get("extra"))
+        # Harbor puts into the text what Claude Code knows of a result, and beside it what was sent.
+        raw = take_object(take_object(extra.get("tool_result_metadata")).get("raw_tool_result"))
+        parts = self._read_content(raw.get("content") if raw else result.get("content"))
         return Result(
             call.id,
             call.name,
             "\n".join(part.text for part in parts if isinstance(part, Text)),
-            is_error=take_object(result.get("extra")).get("is_error") is True,
+            is_error=True in (extra.get("is_error"), raw.get("is_error")),
             media=[part for part in parts if isinstance(part, Media)],
         )
 
@@ -390,16 +393,17 @@ class _Reader:
             kind, source = part.get("type"), take_object(part.get("source"))
             if kind == "text":
                 parts.append(Text(take_text(part.get("text"))))
-            elif kind == "image" and (data := self._load(take_text(source.get("path")))):
+            elif kind == "image" and (data := self._load(source)):
                 parts.append(Media(take_text(source.get("media_type")), data))
             else:
                 self._unread.add(f"part {kind}")
         return parts
 
-    def _load(self, name: str) -> str | None:
+    def _load(self, source: Entry) -> str | None:
         """Return an image in base64; None if it is not there, or elsewhere."""
+        name = take_text(source.get("path"))
         head, _, data = name.partition(",")
-        if head.startswith("data:"):
+        if head.startswith("data:") or (data := take_text(source.get("data"))):
             return data
         path = find_inside(self._folder, name)
         try:
