@@ -25,6 +25,9 @@ from addon.replay.logs import find_logs, mark_copies
 from addon.replay.logs.atif import ATIF
 from addon.replay.logs.log import LogChoice, LogFile, LoggedConversation, LoggedRequest
 from masking.wire import CHAT, MESSAGES, RESPONSES, Usage
+from tests.replay.test_mini_swe_agent_log import TASK
+from tests.replay.test_mini_swe_agent_log import answer as mini_answer
+from tests.replay.test_mini_swe_agent_log import write as write_mini_swe_agent
 from tests.support.images import png
 from tests.support.made_logs import MadeSession, make_text, write_claude_code
 
@@ -162,6 +165,23 @@ def test_what_is_named_twice_counts_once(folder: Path) -> None:
     ]
     assert len(requests) == 7
     assert not found.files
+
+
+def test_a_session_whose_own_log_is_there_counts_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the folder of a trial of Harbor's."""
+    own = write_claude_code(tmp_path / "sessions", MadeSession(turns=3))
+    write(tmp_path / "trajectory.json", USER, called("a"), session_id=own.stem)
+    write(tmp_path / "other.json", USER, called("a"))
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    write_mini_swe_agent(trial / "mini-swe-agent.trajectory.json", TASK, mini_answer("a", 2))
+    write(trial / "trajectory.json", USER, called("a"))
+    assert main(["replay", "--json", "--total", "--since", "2020-01-01", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)["logs"]["found"]
+    logs = {each["agent"]: each["logs"] for each in found}
+    assert {"claude-code": 1, "mini-swe-agent": 1, "atif": 1} == logs
 
 
 def test_what_it_names_elsewhere_is_not_opened(tmp_path: Path) -> None:

@@ -36,6 +36,13 @@ LOGS: tuple[LogKind, ...] = (
 _BY_AGENT = {kind.agent: kind for kind in LOGS}
 
 
+_SESSION_CHARS = 36
+"""A UUID, with which the names of Claude Code's and codex's logs end."""
+
+_COLLECTED = ".trajectory.json"
+"""How Harbor names other agents' own logs, which it puts beside the trajectory it makes of them."""
+
+
 class FoundLogs(NamedTuple):
     """The logs of one agent in one place, the newest first."""
 
@@ -95,14 +102,20 @@ def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
     A session that is forked, or resumed in another folder, begins with copies of its parent's
     answers. Each is counted once, wherever the logs lie: in the log that speaks least for being a
     copy, and of several such in the one that was written to earliest. A log that was found twice,
-    by itself and in a folder, is left out the second time.
+    by itself and in a folder, is left out the second time; and so is what somebody else wrote of a
+    session whose own log is there.
     """
     by_agent: defaultdict[str, dict[_Place, LogFile]] = defaultdict(dict)
+    own = [log for each in found if find_kind(each.agent).has_homes for log in each.logs]
+    sessions = {log.path.stem[-_SESSION_CHARS:] for log in own}
+    folders = {log.path.parent for log in own if log.path.name.endswith(_COLLECTED)}
     once = []
     for each in found:
         known, new = by_agent[each.agent], dict[_Place, LogFile]()
+        is_own = find_kind(each.agent).has_homes
         for log in each.logs:
-            if (log.path, log.session) not in known:
+            is_told = not is_own and (log.session in sessions or log.path.parent in folders)
+            if not is_told and (log.path, log.session) not in known:
                 new[log.path, log.session] = log
         known |= new
         if new or not each.logs:

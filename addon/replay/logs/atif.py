@@ -68,6 +68,7 @@ _SIGN = re.compile(rb'\A\s*\{(?=.*"schema_version"\s*:\s*"ATIF-v\d)', re.DOTALL)
 _SIGN_BYTES = 1_000_000
 """Where keys are sorted, the agent's tools stand before the sign."""
 
+_SESSION = re.compile(rb'"session_id"\s*:\s*"([\w.-]+)"')
 _VERSION = re.compile(r"ATIF-v1\.(?:[2-9]|\d\d+)\b")
 
 _REFERENCE = re.compile(rb'"trajectory_path"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -105,10 +106,11 @@ _IMAGE_BYTES = 30_000_000
 
 
 def _search(path: Path) -> Iterator[LogFile]:
-    files = _follow(path) if path.is_file() else find_files(path, (".json",))
-    for file in filter(_is_log, files):
-        if (log := describe_file(_FORMAT, file)) is not None:
-            yield log
+    for file in _follow(path) if path.is_file() else find_files(path, (".json",)):
+        head = read_head(file, _SIGN_BYTES)
+        if _SIGN.match(head) and (log := describe_file(_FORMAT, file)) is not None:
+            session = _SESSION.search(head)
+            yield log._replace(session=session[1].decode() if session else "")
 
 
 def _is_log(path: Path) -> bool:

@@ -70,7 +70,8 @@ class LogFile(NamedTuple):
     began, changed: when its first and its latest entry were written, as cheaply as can be told
         (names, file times).
     copied: keys of the requests in it that another log counts; `LogKind.read` leaves them out.
-    session: names the session where one place, such as a database, has many; else "".
+    session: names the session where its path does not: one place, such as a database, may have
+        many; else "".
     folder: has nothing in it but this log and others of its kind; None if it may have other files.
     """
 
