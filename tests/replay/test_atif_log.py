@@ -262,7 +262,8 @@ def test_a_result_is_as_it_was_sent_where_harbor_says_so(tmp_path: Path) -> None
     step = called("a", "a.py\n\n[stdout]\na.py")
     step["observation"]["results"][0]["extra"] = {"tool_result_metadata": raw}
     *_, last = requests_of(write(tmp_path / "t.json", USER, step, called("b")))
-    (result,) = last.items[-1]["content"]  # type: ignore[misc]
+    told: Any = last.items[-1]
+    (result,) = told["content"]
     assert (sent, True) == (result["content"], result["is_error"])
 
 
