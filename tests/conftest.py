@@ -10,14 +10,15 @@ from collections.abc import Callable, Generator, Iterator
 from itertools import compress
 from operator import not_
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 import pytest
 from filelock import FileLock
 from hypothesis import settings
 
-from tests.tools.golden import Record, Replay, golden_file, replay_recording
+if TYPE_CHECKING:
+    from tests.tools.golden import Record, Replay
 
 # `quick` and `ci` try the same examples each time, so that a run depends on the change alone.
 # `--hypothesis-profile=deep` looks for new ones, and prints what reproduces a failure. None has a
@@ -43,20 +44,23 @@ def nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(scope="session")
-def replay_once(tmp_path_factory: pytest.TempPathFactory) -> Replay:
+def replay_once(tmp_path_factory: pytest.TempPathFactory) -> "Replay":
     """Replay a recording of the repository as `tests.tools.golden` does, once in a run.
 
     Whichever process needs it first replays it; the others read what it found.
     """
+    # The process that hands out the tests runs none of them, and mitmproxy takes long to load.
+    from tests.tools.golden import golden_file, replay_recording
+
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
 
-    def replay(recording: Path, config: Path | None) -> list[Record]:
+    def replay(recording: Path, config: Path | None) -> "list[Record]":
         kept = shared / f"replay-{golden_file(recording, config).name}"
         with FileLock(f"{kept}.lock"):
             if not kept.exists():
                 kept.write_text(json.dumps(replay_recording(recording, config)), "utf-8")
-        return cast(list[Record], json.loads(kept.read_text("utf-8")))
+        return cast("list[Record]", json.loads(kept.read_text("utf-8")))
 
     return replay
 

