@@ -44,6 +44,7 @@ from tests.support.builders import MASK_ALL, Spelling, examples, policy, spellin
 from tests.support.marks import as_one_test, thorough
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     WRITERS,
     Ask,
     Give,
@@ -803,7 +804,7 @@ def grow(writer: Writer) -> Sequence[Told]:
     return requests
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize(
     ("dense", "chars"),
     [(False, ""), (True, "é😀"), thorough(False, "é😀"), thorough(True, "")],

@@ -28,6 +28,7 @@ from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     WRITERS,
     Ask,
     Give,
@@ -165,7 +166,7 @@ events = st.builds(
 )
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @examples(0.15)
 @given(st.lists(events, min_size=2, max_size=10))
 def test_each_request_begins_as_the_one_before(writer: Writer, given_events: list[Event]) -> None:
@@ -175,7 +176,7 @@ def test_each_request_begins_as_the_one_before(writer: Writer, given_events: lis
         talk.take(event)
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @examples(0.15)
 @given(st.lists(events, min_size=4, max_size=12), st.sampled_from([SLIDING, PRICED]))
 def test_they_differ_only_in_what_the_window_masks(

@@ -25,6 +25,7 @@ from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, decide, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     RUN_AGAIN,
     WRITERS,
     Ask,
@@ -405,7 +406,7 @@ def test_reduction_keeps_what_belongs_together(writer: Writer, budget: int, stag
         assert "Objective: Fix the build." in summary.texts[0]
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
     memory, masked = BoundaryMemory(), frozenset[int]()
     told = writer.tell(*LONG)
@@ -421,7 +422,7 @@ def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
     assert masked
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize("again", RUN_AGAIN, ids=[again.case for again in RUN_AGAIN])
 def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: RunAgain) -> None:
     """A task that is run again is answered alike, and its tools give something else."""

@@ -38,6 +38,7 @@ from tests.support.wire_conversations import (
     User,
     Writer,
     in_each,
+    in_two,
     spell,
 )
 
@@ -225,7 +226,7 @@ def test_the_boundary_counts_images(writer: Writer) -> None:
         assert 1 == more.images
 
 
-@EVERY_FORMAT
+@in_two(WITH_IMAGES)
 def test_images_alone_make_the_boundary_move(writer: Writer) -> None:
     steps = [s for n in range(30) for s in shot(f"c{n}", png(mark=str(n)), content="ok")]
     told = writer.tell(User(), *steps)
@@ -234,7 +235,7 @@ def test_images_alone_make_the_boundary_move(writer: Writer) -> None:
     assert found.body.decode().count(SHOWN) >= 20
 
 
-@EVERY_FORMAT
+@in_two(WITH_IMAGES)
 @pytest.mark.parametrize("keep", [thorough(0), 3, thorough(9)])
 def test_once_masked_an_image_stays_masked(writer: Writer, keep: int) -> None:
     told, before = browse(writer, 24 if keep <= 3 else 40), frozenset[int]()

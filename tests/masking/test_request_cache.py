@@ -41,6 +41,7 @@ from tests.support.marks import as_one_test, thorough
 from tests.support.priced import find_boundary, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     WRITERS,
     Ask,
     Give,
@@ -128,7 +129,7 @@ def test_a_session_is_masked_as_by_a_process_that_remembers_nothing(
     assert masked >= 2
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize("name", NAMES)
 def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> None:
     def play(table: RequestCache | None) -> Iterator[Rewrite]:
@@ -145,7 +146,7 @@ def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> Non
     assert [*play(None)] == [*play(RequestCache())]
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize(
     "strategies",
     [

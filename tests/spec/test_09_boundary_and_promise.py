@@ -25,7 +25,15 @@ from masking.window import BoundaryPrices, price_boundary
 from masking.wire import Marks
 from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.priced import rewrite_request
-from tests.support.wire_conversations import IN_EVERY_FORMAT, Model, Step, Told, User, Writer, turn
+from tests.support.wire_conversations import (
+    IN_TWO_FORMATS,
+    Model,
+    Step,
+    Told,
+    User,
+    Writer,
+    turn,
+)
 
 FOUR = replace(SHORT, window_turns=4)
 COUNT = 26
@@ -39,7 +47,7 @@ def send_all(writer: Writer, policy: MaskPolicy = FOUR) -> list[tuple[Told, Rewr
     return [(told, mask(told, policy, CACHED)) for told in requests(writer, COUNT, LARGE)]
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_what_is_old_enough_is_held_until_moving_pays(writer: Writer) -> None:
     (*_, tenth) = requests(writer, 10, LARGE)
     assert ["held"] * 5 + ["in_window"] * 4 == reasons(mask(tenth, FOUR, CACHED))
@@ -50,7 +58,7 @@ def test_what_is_old_enough_is_held_until_moving_pays(writer: Writer) -> None:
     assert ["masked"] * moved_to + ["held"] * (21 - moved_to) + ["in_window"] * 4 == found
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize(
     "policy",
     [
@@ -69,7 +77,7 @@ def test_between_moves_the_earlier_bytes_stand_still(writer: Writer, policy: Mas
     assert 1 <= moves <= 2  # a sliding window would have moved 21 times
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_the_boundary_never_goes_back(writer: Writer) -> None:
     masked = frozenset[int]()
     for _, rewritten in send_all(writer):
@@ -78,7 +86,7 @@ def test_the_boundary_never_goes_back(writer: Writer) -> None:
     assert masked
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_the_boundary_is_a_function_of_the_messages_alone(writer: Writer) -> None:
     """No state and no clock: a restart, a retry and a second replica send the same bytes."""
     cache = RequestCache()
@@ -90,7 +98,7 @@ def test_the_boundary_is_a_function_of_the_messages_alone(writer: Writer) -> Non
         assert alone.body == mask(told, FOUR, CACHED).body
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_a_retry_with_another_end_is_masked_alike(writer: Writer) -> None:
     """What follows the model's last answer has no part in the decision."""
     for told, rewritten in send_all(writer):
@@ -120,7 +128,7 @@ def quiet_after(writer: Writer, large: int, quiet: int, times: int) -> Iterator[
             yield writer.tell(*said)
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize(
     ("large", "quiet", "times", "max_loss"),
     [

@@ -26,7 +26,13 @@ from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
 from tests.support.made_up_requests import Carrier
 from tests.support.record_lines import fill
-from tests.support.wire_conversations import IN_EVERY_FORMAT, Told, User, Writer, turn
+from tests.support.wire_conversations import (
+    IN_TWO_FORMATS,
+    Told,
+    User,
+    Writer,
+    turn,
+)
 
 TALK = (User(), *turn("a", OUTPUT), *turn("b", OUTPUT))
 SECRET = "hunter2-in-the-content"
@@ -74,7 +80,7 @@ BREAKS: dict[str, Callable[[WireFormat], WireFormat]] = {
 }
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize("fault", BREAKS)
 def test_an_exception_inside_sends_the_clients_bytes(
     writer: Writer, fault: str, tmp_path: Path
@@ -87,7 +93,7 @@ def test_an_exception_inside_sends_the_clients_bytes(
     assert expected == send(told, BREAKS[fault](writer.wire), tmp_path)
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_without_the_fault_it_is_masked(writer: Writer, tmp_path: Path) -> None:
     told = writer.tell(*TALK)
     body, problem = send(told, writer.wire, tmp_path)

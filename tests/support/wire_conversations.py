@@ -21,6 +21,7 @@ from masking.wire.ollama import OLLAMA
 from masking.wire.responses import RESPONSES
 from tests.support.builders import OLD
 from tests.support.made_up_format import MADE_UP
+from tests.support.marks import thorough
 from tests.tools.provider.messages import sign
 
 Spelled = dict[str, Any]
@@ -484,3 +485,17 @@ def in_each(writers: Sequence[Writer]) -> pytest.MarkDecorator:
 
 
 IN_EVERY_FORMAT = in_each(WRITERS)
+
+
+def in_two(writers: Sequence[Writer]) -> pytest.MarkDecorator:
+    """Have a test ask the same of the two formats least alike, and in a thorough run of all these.
+
+    For what reads no format: when the boundary moves, what is remembered, what is billed.
+    """
+    cases = [
+        each if each.name in ("chat", "gemini without ids") else thorough(each) for each in writers
+    ]
+    return pytest.mark.parametrize("writer", cases, ids=[writer.name for writer in writers])
+
+
+IN_TWO_FORMATS = in_two(WRITERS)

@@ -36,6 +36,7 @@ from tests.support.builders import MASK_ALL, examples, policy, unchanged
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     WRITERS,
     Ask,
     Give,
@@ -89,7 +90,7 @@ def play(writer: Writer, window: MaskPolicy) -> Iterator[tuple[Told, Rewrite]]:
 # The prompt.
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @WINDOWS
 def test_before_it_is_the_clients_own_prompt(writer: Writer, window: MaskPolicy) -> None:
     shortened = 0
@@ -106,7 +107,7 @@ def test_before_it_is_the_clients_own_prompt(writer: Writer, window: MaskPolicy)
     assert shortened
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_after_it_is_that_of_the_body_that_leaves(writer: Writer) -> None:
     for _, rewrite in play(writer, OFF):
         prompt = read_prompt(rewrite, COUNTER)
@@ -115,7 +116,7 @@ def test_after_it_is_that_of_the_body_that_leaves(writer: Writer) -> None:
         assert prompt.tokens_before - prompt.tokens_after == sum(prompt.left_out.values())
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_what_is_masked_as_well_is_smaller_by_its_whole_text(writer: Writer) -> None:
     """As if it had never been shortened: its placeholder is the same."""
     for told, rewrite in play(writer, SLIDING):

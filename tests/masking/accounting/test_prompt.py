@@ -54,6 +54,7 @@ from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request as rewrite_priced
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     WRITERS,
     Ask,
     Give,
@@ -584,7 +585,7 @@ def count_all(rewrite: Rewrite, counter: TokenCounter) -> tuple[Prompt, Sizes]:
     return prompt, sizes
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 @pytest.mark.parametrize("name", [*NAMES, "all strategies"])
 def test_a_session_is_counted_as_by_a_process_that_remembers_nothing(
     writer: Writer, name: str

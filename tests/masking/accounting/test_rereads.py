@@ -8,6 +8,7 @@ from tests.support.builders import read
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
+    IN_TWO_FORMATS,
     Ask,
     Give,
     Model,
@@ -88,7 +89,7 @@ def ask(number: int) -> Ask:
     return Ask(f"c_{number}", "read", {"path": path if not content else "b.py", "c": content})
 
 
-@IN_EVERY_FORMAT
+@IN_TWO_FORMATS
 def test_a_process_that_remembers_requests_finds_the_same(writer: Writer) -> None:
     table, found = RequestCache(), []
     for turns in range(1, 30):
