@@ -35,6 +35,7 @@ from addon.request import HeaderFields, PlainMessage, find_wire_format
 from tests.addon.test_engine import Request
 from tests.support.clock import Clock
 from tests.support.made_up_requests import Carrier
+from tests.support.marks import thorough
 from tests.tools.provider.messages import CLEARING_BETA, check, edit, sign
 from tests.tools.provider.script import Received
 
@@ -446,7 +447,9 @@ def test_no_agent_sees_a_refusal_whatever_its_account_and_the_proxy_is_killed_am
     assert [] == [n for n, (one, other) in enumerate(pairwise(session.masked)) if not one <= other]
 
 
-@pytest.mark.parametrize("prices", ['"none"', '"auto"', "[0.5, 1.0]", "[0.1, 1.25]"])
+@pytest.mark.parametrize(
+    "prices", ['"none"', thorough('"auto"'), thorough("[0.5, 1.0]"), "[0.1, 1.25]"]
+)
 @pytest.mark.parametrize("redacts", [False, True], ids=["window", "redaction"])
 def test_an_agent_sees_one_refusal_at_most_of_an_account_that_begins_to_refuse(
     redacts: bool, prices: str

@@ -34,6 +34,7 @@ from masking.config import PageSettings, Settings, list_keys, list_values, parse
 from masking.config.settings import Tables
 from tests.support.findings import record
 from tests.support.made_up_records import tally
+from tests.support.marks import thorough
 from tests.support.pages import find_pages
 from tests.support.places import ROOT
 from tests.support.remembered import learn
@@ -218,6 +219,12 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pat
     return user_config()
 
 
+OVER_A_FILE = pytest.mark.parametrize(
+    "own", [thorough("no file"), "a file of config init"], indirect=True
+)
+"""More stands in the way there than where no file is, which others try."""
+
+
 @pytest.mark.parametrize(
     "printed",
     [
@@ -226,6 +233,7 @@ def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_pat
         for number, one in enumerate(each)
     ],
 )
+@OVER_A_FILE
 def test_an_advice_can_be_taken_over_as_it_is_printed(
     printed: Printed, own: Path, capsys: Screen
 ) -> None:
@@ -291,6 +299,7 @@ def test_a_file_that_is_not_found_by_itself_is_named(tmp_path: Path, capsys: Scr
 PAGES = "\n".join(page.read_text(encoding="utf-8") for page in find_pages(ROOT))
 
 
+@OVER_A_FILE
 def test_the_commands_of_the_pages_can_be_taken_over(own: Path, capsys: Screen) -> None:
     blocks = "".join(re.findall(r"^```sh\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL))
     commands = dict.fromkeys(map(tuple, find_commands(blocks)))

@@ -387,8 +387,17 @@ def one_target_again_and_again(count: int) -> Conversation:
     return Conversation(talk.requests, tuple(targets))
 
 
-@pytest.mark.parametrize("shape", [evenly, one_turn_of_many, one_target_again_and_again])
-@pytest.mark.parametrize("k", [None, 10**6])
+@pytest.mark.parametrize(
+    ("shape", "k"),
+    [
+        (evenly, None),
+        (one_turn_of_many, None),
+        (one_target_again_and_again, 10**6),
+        thorough(evenly, 10**6),
+        thorough(one_turn_of_many, 10**6),
+        thorough(one_target_again_and_again, None),
+    ],
+)
 def test_work_is_linear_in_the_conversation(
     shape: Callable[[int], Conversation], k: int | None
 ) -> None:

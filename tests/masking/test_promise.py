@@ -12,8 +12,8 @@ POLICY = read_shipped().policy
 @pytest.mark.parametrize(
     "name",
     [
-        "results: padded table",
-        "the rest: Russian",
+        thorough("results: padded table"),
+        thorough("the rest: Russian"),
         thorough("the rest: hexadecimal dump"),
         thorough("the rest: integers"),
         thorough("now and then: table in boxes"),

@@ -188,7 +188,7 @@ def bill(talk: BlockConversation, prices: Prices, since: Sequence[int]) -> list[
     return [*bill_all(cache, send_all(talk, since))]
 
 
-@examples(10)
+@examples(5)
 @given(
     talks(), st.sampled_from([CLAUDE, FABLE, OPUS, STEPPED]), st.sampled_from([0.0, 0.05, 0.1, 0.3])
 )

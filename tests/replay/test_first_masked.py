@@ -125,7 +125,7 @@ def choose_policy(random: Random, *, slides: bool) -> PricedPolicy:
 
 
 @pytest.mark.parametrize("slides", [False, True], ids=["priced", "sliding"])
-@examples(10)
+@examples(5)
 @given(seed=st.integers(0, 2**32))
 def test_the_boundary_says_from_which_request_on_each_result_is_masked(
     seed: int, slides: bool
