@@ -11,7 +11,7 @@ from addon.recordings.flows import name_of, read_flows
 from masking.wire import FORMATS as WIRE_FORMATS
 from tests.support.client_table import FORMATS, read_clients
 from tests.support.marks import as_one_test
-from tests.support.sessions import TALKS
+from tests.support.sessions import TALKS, each_of
 from tests.tools.studio.clients import CLIENTS
 
 DATA = read_clients()  # which fails where a row lacks a field
@@ -55,7 +55,7 @@ def test_the_version_of_a_recording_is_what_the_studio_installs(path: Path) -> N
     assert pinned is None or pinned[1] == RECORDED[name_of(path)]
 
 
-@pytest.mark.parametrize("path", TALKS, ids=name_of)
+@each_of("path", TALKS)
 def test_the_version_of_a_recording_is_what_its_client_said(path: Path) -> None:
     named = {each.request.headers["user-agent"] for each in read_flows(path)}
     agent = next(each.name for each in DATA.clients if name_of(path) in each.recordings)

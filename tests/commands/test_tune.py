@@ -210,12 +210,12 @@ def test_arrival_is_tried_and_left_as_it_is(workers: Workers, console: Console) 
 
 
 def test_all_cores_are_used_and_shown(console: Console) -> None:
-    """Of one session, too, of which each core tries other settings."""
+    """Of one session, too, of which each core tries other settings. Threads are cores here."""
     shown = Console(record=True, width=80, force_terminal=True, file=io.StringIO())
     changes = {"schema1.window_turns": 5}
     choices = [Choice(each, change(SETTINGS, each)) for each in ({}, changes)]
-    with open_workers() as workers:
-        given = work_on(SESSIONS[:1], workers, shown)
+    with ThreadPoolExecutor(2) as executor:
+        given = work_on(SESSIONS[:1], Workers(executor, 2), shown)
         run_tune(given, choices, Wanted(rows=False, sliding=False), console, Advice())
     assert "100%" in shown.export_text()
 

@@ -67,10 +67,13 @@ def converse(
     """Return a conversation whose provider counts `scale` for each token, and `hidden` besides."""
     items: list[dict[str, object]] = [{"role": "user", "content": "Mend it."}]
     requests, cached = [], 0
+    counted, is_counted = 0, 0  # the tokens of so many items
     for number in range(turns):
         if number in compacted_at:
             items, cached = [{"role": "user", "content": "What was done so far: this."}], 0
-        counted = sum(COUNTER.count(str(item["content"])) for item in items)
+            counted, is_counted = 0, 0
+        counted += sum(COUNTER.count(str(item["content"])) for item in items[is_counted:])
+        is_counted = len(items)
         prompt = round(hidden + scale * counted)
         written = prompt - cached - 2
         usage = Usage(
