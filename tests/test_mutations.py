@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,13 +14,15 @@ from tests.tools.mutations import MUTATIONS, Mutation, apply, copy_tree, run_tes
 IN_EACH = pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 
 
+@as_one_test
 @IN_EACH
-def test_a_fault_can_be_made(mutation: Mutation, tmp_path: Path) -> None:
-    copy = tmp_path / mutation.file
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes((ROOT / mutation.file).read_bytes())
-    apply(mutation, tmp_path)
-    assert mutation.new in copy.read_text(encoding="utf-8")
+def test_a_fault_can_be_made(mutation: Mutation) -> None:
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / mutation.file
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes((ROOT / mutation.file).read_bytes())
+        apply(mutation, Path(folder))
+        assert mutation.new in copy.read_text(encoding="utf-8")
 
 
 @as_one_test

@@ -51,6 +51,7 @@ def test_every_other_host_is_another_machine(host: str) -> None:
     )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "expected"),
     [

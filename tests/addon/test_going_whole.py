@@ -10,6 +10,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.window import MaskPolicy
 from masking.wire.responses import RESPONSES
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 
 POLICY = MaskPolicy(True, 1, bound_reasoning="drop")
@@ -33,6 +34,7 @@ def rewrite(model: str, *items: dict[str, Any], strategies: Strategies | None = 
     return rewrite_request(conversation, strategies or Strategies(schema1=POLICY))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "items", "window", "expected"),
     [

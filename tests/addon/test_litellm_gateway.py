@@ -14,6 +14,7 @@ from addon.gateways import litellm
 from addon.gateways.litellm import Call, Deployment, LiteLLMGateway, find_usage
 from masking.errors import ConfigError
 from tests.live.harness import eventually
+from tests.support.marks import as_one_test
 from tests.support.record_lines import read_lines
 
 CONFIG = """[observation_masking.schema1]
@@ -100,6 +101,7 @@ HOSTS = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize(("to", "host"), [h[1:] for h in HOSTS], ids=[h[0] for h in HOSTS])
 def test_a_call_goes_to_a_host(to: Deployment, host: str) -> None:
     assert host == to.host
@@ -265,6 +267,7 @@ USAGES: list[tuple[str, object, object]] = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize(("answer", "usage"), [u[1:] for u in USAGES], ids=[u[0] for u in USAGES])
 def test_an_answer_has_a_usage(answer: object, usage: object) -> None:
     assert usage == find_usage(answer)

@@ -10,6 +10,7 @@ from addon.stages import Received, Run
 from masking.config import Settings
 from masking.conversation import Request
 from masking.wire.messages import MESSAGES
+from tests.support.marks import as_one_test
 
 SETTINGS = Settings()
 ARRIVED = Received(
@@ -47,6 +48,7 @@ def test_the_prices_of_a_session_are_worked_out_once() -> None:
     assert (MODEL, False) == (first.model, first.stream)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("received", "asked", "model"),
     [

@@ -200,6 +200,7 @@ def test_a_trailer_may_have_a_digest_though_none_was_declared(name: str, expecte
     assert is_signed(ReadRequest(asked)) is expected
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content_type", "expected"),
     [

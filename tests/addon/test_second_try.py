@@ -10,6 +10,7 @@ from mitmproxy.test import taddons, tflow
 
 from addon.proxy.resend import SecondTries, SecondTry
 from addon.request import name_betas
+from tests.support.marks import as_one_test
 
 
 def make_flow(port: int) -> http.HTTPFlow:
@@ -59,6 +60,7 @@ def test_what_comes_of_it(answer: bytes, expected: tuple[int | None, bytes | Non
     assert expected == asyncio.run(send(answer))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("status", "sent"),
     [
@@ -135,6 +137,7 @@ def test_it_goes_out_with_the_betas_that_the_client_has_named(betas: tuple[str, 
     assert b"own bytes" == body
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -19,6 +19,7 @@ from masking.rewrite import Strategies, read_request
 from masking.window import MaskPolicy
 from tests.live.harness import conversation, encoded
 from tests.support.made_up_requests import priced, rewritten
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -86,6 +87,7 @@ def test_tokens_are_counted_as_long_as_not_too_much_waits(
     assert [record.request_tokens_before is not None for record in got] == [expected]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("status", "error", "expected"),
     [

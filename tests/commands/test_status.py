@@ -30,6 +30,7 @@ from tests.support.made_up_records import (
     status,
     write_records,
 )
+from tests.support.marks import as_one_test
 
 
 @pytest.fixture(autouse=True)
@@ -812,6 +813,7 @@ def test_a_record_of_an_observed_request_as_it_was_sent_and_as_if_it_were_masked
     assert as_sent(record()).masked is None
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

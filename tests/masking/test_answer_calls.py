@@ -36,6 +36,7 @@ def names(told: Told) -> tuple[str | None, dict[str, tuple[str | None, object]]]
 BOTH = {"call_1": ("bash", '{"n": 1}'), "call_2": ("exec", "ls")}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "bodies",
     [
@@ -105,6 +106,7 @@ def test_what_is_no_answer_tells_nothing(body: bytes) -> None:
     assert (None, {}) == names(read_told([body]))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

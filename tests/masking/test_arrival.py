@@ -402,6 +402,7 @@ def test_which_calls_read_files(arguments: Mapping[str, object], expected: bool)
     assert expected == reads_file(result, ArrivalPolicy().file_arguments)
 
 
+@as_one_test
 @pytest.mark.parametrize("arguments", ["", "no JSON", "[]", None, 7])
 def test_arguments_that_are_no_object_name_no_file(arguments: object) -> None:
     (result,) = WRITERS[0].tell(*turn()).read().results
@@ -579,6 +580,7 @@ def test_the_least_length_is_that_of_head_tail_and_the_longest_marker() -> None:
         replace(SHORTENS, max_chars=499 + longest)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("lines", "key"),
     [
@@ -645,6 +647,7 @@ def test_without_a_memory_it_is_off_where_the_model_binds_its_reasoning(
     assert b"left out" in remembered.body
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("steps", "model", "expected"),
     [

@@ -22,6 +22,7 @@ from masking.wire import is_binding_assumed
 from masking.wire.messages import MESSAGES
 from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import OLD, TEMPLATE
+from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, rewrite_request
 
 BINDS, FREE = "claude-opus-5-5", "claude-opus-5"
@@ -318,6 +319,7 @@ def test_no_request_through_the_proxy_is_refused(given_steps: list[Step]) -> Non
     assert all(step.way == "direct" for step in session.refused)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [

@@ -102,6 +102,7 @@ def test_a_result_belongs_to_a_turn(given: Binding) -> None:
     assert given.expected == [(result.turn, result.tool) for result in found]
 
 
+@as_one_test
 @pytest.mark.parametrize("call_id", [None, "", 7, True, ["a"], {"id": "a"}])
 def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
     (found,) = read([assistant(call(call_id)), result(call_id)]).results
@@ -149,6 +150,7 @@ def test_a_result_without_content() -> None:
     assert (found.kind, found.texts) == ("other", ())
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("flag", "expected"), [(True, True), (False, False), ("true", False), (1, False), (None, False)]
 )
@@ -242,6 +244,7 @@ def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatM
 THOUGHT = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "message", "expected"),
     [

@@ -71,6 +71,7 @@ def test_no_tool_schemas_have_no_size() -> None:
     assert 0 == measure_tools(None)
 
 
+@as_one_test
 @pytest.mark.parametrize("schema", ["\ud800", "é" * 100, float("nan"), 10**400, {1: 2}], ids=repr)
 def test_any_tool_schema_has_a_size(schema: object) -> None:
     assert measure_tools([schema]) > 1
@@ -103,6 +104,7 @@ def test_each_message_of_the_assistant_was_a_request() -> None:
     )
 
 
+@as_one_test
 @pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function", None])
 def test_a_message_of_any_role_counts_with_its_content_and_its_calls(role: object) -> None:
     message = {"role": role, "content": "hello world", "tool_calls": [CALL]}

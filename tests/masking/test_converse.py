@@ -91,6 +91,7 @@ def test_what_a_result_is(
     assert found.slots == tuple((*AT, *slot) for slot in slots)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("others", "call_id", "is_error"),
     [

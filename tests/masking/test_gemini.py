@@ -220,6 +220,7 @@ def test_no_prefix_that_the_provider_holds() -> None:
     assert None is find_obstacle({"contents": [], "cachedContent": "", "request": None})
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "texts"),
     [

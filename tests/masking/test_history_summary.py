@@ -134,6 +134,7 @@ def test_a_section_without_an_item_has_no_heading() -> None:
     assert expected == summarize(messages, len(summarize(messages)) - 1)
 
 
+@as_one_test
 @pytest.mark.parametrize("max_chars", [1, 2, 3, 4, len(LABEL), len(LABEL) + 5])
 def test_a_summary_that_is_too_long_is_clipped(max_chars: int) -> None:
     full = f"{LABEL}1)\nObjective: Fix it"

@@ -3,8 +3,10 @@
 import pytest
 
 from masking.tokens import count_claude, count_openai
+from tests.support.marks import as_one_test
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("width", "height", "claude", "openai"),
     [

@@ -422,6 +422,7 @@ def test_only_texts_and_images_of_old_results_change(
     assert found.body is again.body
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("picture", "placeholder"),
     [
@@ -462,6 +463,7 @@ def test_what_is_known_of_an_image(picture: Picture, placeholder: str | None) ->
     assert IMAGE_PLACEHOLDER.fullmatch(text)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "text", ["", "[image]", "[image: png masked] ", "[image: a b masked]", OLD]
 )

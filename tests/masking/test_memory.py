@@ -69,6 +69,7 @@ def keep(memory: BoundaryMemory, what: Past, messages: list[ChatMessage]) -> Non
 # Which conversation
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "messages",
     [
@@ -138,6 +139,7 @@ def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
     assert digest_opening(body([])) == digest_opening(body(turn("a")))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "answer",
     [
@@ -227,6 +229,7 @@ FIRST_TURN = [
 ]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -385,6 +388,7 @@ def test_what_is_sent_whole_is_forgotten() -> None:
     assert [(digest_opening(body(TALK)), 1), (digest_opening(body(TALK)), 0)] == changes
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("other", "is_left"),
     [

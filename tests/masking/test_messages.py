@@ -87,6 +87,7 @@ def test_what_a_result_is(
     )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("others", "call_id", "is_error"),
     [
@@ -285,6 +286,7 @@ def test_the_model_stands_in_the_body_or_in_the_path(
     assert find_model(document, path) == model
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "path", "expected"),
     [
@@ -336,6 +338,7 @@ def test_where_the_marks_are(document: dict[str, object], marks: Marks) -> None:
     assert find_marks(document) == marks
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("marked", "plain"),
     [

@@ -26,6 +26,7 @@ def result(content: object = "out", **others: object) -> dict[str, Any]:
     return {"role": "tool", "content": content, **others}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("called", "expected"),
     [
@@ -41,6 +42,7 @@ def test_what_a_call_is(called: object, expected: Call) -> None:
     assert (expected,) == read_message(assistant(called)).calls
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("message", "call_id", "tool", "kind"),
     [

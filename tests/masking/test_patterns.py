@@ -55,6 +55,7 @@ def test_a_glob_is_what_fnmatch_takes_it_for(glob: str, text: str) -> None:
 HOSTILE = ["*a" * 200 + "b", "*" * 5_000 + "b", "*a?" * 200 + "b", "*[a-z]" * 200 + "!", "a*" * 500]
 
 
+@as_one_test
 @pytest.mark.parametrize("glob", HOSTILE, ids=lambda glob: glob[:8])
 def test_a_hostile_glob_ends_on_a_long_text(glob: str) -> None:
     # With a regular expression that goes back behind each `*` none of these would end.
@@ -71,6 +72,7 @@ def test_a_blank_is_refused_with_its_place(glob: str) -> None:
 # Host names and patterns of them, in whatever form they are written.
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -106,6 +108,7 @@ def test_a_host_is_the_same_in_either_form(host: str, pattern: str) -> None:
     assert not is_named(f"not-{host}", (normalize_host("bücher.example"),))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [

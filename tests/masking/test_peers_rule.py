@@ -6,6 +6,7 @@ from addon.replay.reread import Rereads
 from masking.rewrite import read_request
 from masking.tokens import TokenCounter
 from tests.support.builders import parts, result
+from tests.support.marks import as_one_test
 from tests.support.talks import grow, work, write_body
 from tests.tools.benchmarks.assumed import TRUE_PRICES
 from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests
@@ -21,6 +22,7 @@ from tests.tools.benchmarks.peers_rule import (
 COUNTER = TokenCounter()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("results", "omitted"),
     [(0, 0), (8, 0), (9, 4), (18, 4), (19, 14), (29, 24)],

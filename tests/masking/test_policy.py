@@ -4,6 +4,7 @@ import pytest
 
 from masking import ConfigError, MaskPolicy
 from tests.support.builders import TEMPLATE, policy
+from tests.support.marks import as_one_test
 
 
 def test_the_tech_specs_five_fields_come_first_in_its_order() -> None:
@@ -47,6 +48,7 @@ def test_is_frozen() -> None:
         MaskPolicy().enabled = True  # type: ignore[misc]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

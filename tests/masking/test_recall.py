@@ -61,6 +61,7 @@ def test_an_id_depends_on_the_text_alone_and_is_the_same_for_ever(text: str, exp
     assert is_recall_id(expected)
 
 
+@as_one_test
 @pytest.mark.parametrize("text", ["", "0" * 15, "0" * 17, "A" * 16, "g" * 16, "\u0661" * 16])
 def test_what_is_no_id(text: str) -> None:
     assert not is_recall_id(text)

@@ -208,6 +208,7 @@ PLACES = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("given", PLACES, ids=lambda given: given.case)
 def test_the_summary_comes_after_the_first_system_messages(given: Place) -> None:
     messages = [*given.before, says(OLD), says(OLD), *recent()]

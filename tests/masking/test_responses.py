@@ -334,6 +334,7 @@ def test_which_models_bind_their_reasoning(
     assert expected == on_history_edit({"input": items}, model)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

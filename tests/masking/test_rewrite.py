@@ -194,6 +194,7 @@ HELD = encode([*turn("a"), result("orphan"), *turn("b"), *turn("c"), *turn("a")]
 """Of its five results the first, the third and the fourth are old."""
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("only", "expected"),
     [

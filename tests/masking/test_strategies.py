@@ -160,6 +160,7 @@ def test_what_the_window_masks_is_known_whoever_settled_it(
     assert {0, 1, 2} == change(TALK, strategies).masked
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "strategies",
     [

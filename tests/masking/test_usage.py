@@ -474,6 +474,7 @@ CONVERSE = frame(b'{"usage":{"inputTokens":4,"outputTokens":9},"metrics":{"laten
 TEXT = wrap({"type": "content_block_delta", "delta": {"text": '"usage": {'}})
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -545,6 +546,7 @@ def stream_of(*events: object) -> bytes:
     return b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

@@ -92,6 +92,7 @@ def test_a_prompt_below_the_least_is_plain() -> None:
     assert [Bill(0, 0, 0, 1_023, 1_023)] * 2 == [cache.send(short, 0.0) for _ in range(2)]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "request_", "expected"),
     [

@@ -431,6 +431,7 @@ def test_masking_twice_equals_once(given: Case) -> None:
     assert once is mask_old_tool_results(once, given.policy)
 
 
+@as_one_test
 @pytest.mark.parametrize("off", [policy(enabled=False), policy(window_turns=0)])
 @pytest.mark.parametrize("messages", [[], [None], [*turn(), *unanswered()]])
 def test_off_gives_back_the_very_same_list(messages: list[ChatMessage], off: MaskPolicy) -> None:

@@ -10,6 +10,7 @@ from addon.page.conversation import accumulate_savings, is_observed_only
 from addon.page.describe import describe_conversation, describe_row, describe_view
 from addon.quota import QuotaWindow
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record
+from tests.support.marks import as_one_test
 from tests.support.page_parts import as_told, find_chart, find_table, list_texts, say
 
 
@@ -81,6 +82,7 @@ def test_a_reader_of_another_run_is_told_everything() -> None:
     assert filled(A).look(since=1_000).is_whole
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "unit", "saved"),
     [
@@ -165,6 +167,7 @@ def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> N
 UNFIT = {"model_window_tokens": 200_000, "fits_unmasked": False}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "unfit"),
     [
@@ -316,6 +319,7 @@ def test_the_whole_is_told() -> None:
     } == texts
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "headline"),
     [

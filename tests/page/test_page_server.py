@@ -20,6 +20,7 @@ from addon.page.server import PageServer
 from addon.page.web import is_our_host
 from masking.config import PageSettings
 from tests.support.made_up_records import bill, record
+from tests.support.marks import as_one_test
 from tests.support.page_parts import find_table
 
 RUN = {"name": "5eed0001", "state": "ON"}
@@ -273,6 +274,7 @@ def test_what_serves_is_loaded_only_when_somebody_looks() -> None:
 # Which Host is answered
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("header", "is_ours"),
     [
@@ -299,6 +301,7 @@ def test_on_loopback_only_its_own_names_with_the_port_are_answered(
     assert is_ours == is_our_host(header, "127.0.0.1", 8100)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("header", "is_ours"),
     [
@@ -319,6 +322,7 @@ def test_elsewhere_every_address_is_answered_and_no_strange_name(
     assert is_ours == is_our_host(header, "0.0.0.0", 8100)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "is_so"),
     [("localhost", True), ("127.8.8.8", True), ("::1", True), ("0.0.0.0", False), ("x", False)],

@@ -12,6 +12,7 @@ import pytest
 
 from tests.live.harness import SECONDS
 from tests.provider.talks import CLIENTS, GEMINI, MESSAGES, OLLAMA, RESPONSES, TASK, Body, Client
+from tests.support.marks import as_one_test
 from tests.tools.provider.messages import BINDING_BETA
 from tests.tools.provider.provider import Provider
 from tests.tools.provider.responses import find_dropped
@@ -295,6 +296,7 @@ def test_what_the_vendor_takes_is_taken(name: str, change: Change) -> None:
     assert [] == provider.refusals
 
 
+@as_one_test
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=[*CLIENTS])
 def test_nothing_is_refused_where_it_is_not_strict(client: Client) -> None:
     with Provider(client.script) as provider:

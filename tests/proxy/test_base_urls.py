@@ -32,6 +32,7 @@ def test_a_base_url_is_read(url: str, server: Server, authority: str) -> None:
     assert (server, authority) == (read_server(url), server.authority)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "url", ["", "localhost:11434", "ftp://a:1", "http://:1", "http://a:x", "http://a:1?b=c"]
 )
@@ -51,6 +52,7 @@ ALL = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -168,6 +170,7 @@ def test_a_path_that_names_no_server_is_refused(path: str) -> None:
         read_behind(path)
 
 
+@as_one_test
 @pytest.mark.parametrize("path", ["", "/", "/to", "/v1/messages", "/To/https/a.test", "*"])
 def test_another_path_is_none_of_ours(path: str) -> None:
     assert read_behind(path) is None

@@ -243,6 +243,7 @@ def test_once_an_edit_fails_everything_passes_unchanged() -> None:
     assert (stream.end(), stream.failure) == (b"", "LookupError")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "edited", [b"", b"one", b"one\ntwo\nthree", b"one\rtwo\nthree", b"on\re\r\ntwo", b"one\r\ntwo"]
 )

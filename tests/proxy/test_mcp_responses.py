@@ -210,6 +210,7 @@ def test_how_a_response_would_be_masked(
     assert expected == find_delivery(with_headers(response(None, kind), headers))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("delivery", "headers", "expected"),
     [
@@ -407,6 +408,7 @@ def test_a_stream_that_ends_with_its_headers_stays_empty() -> None:
     assert (flow.response.raw_content, mcp.totals.responses) == (b"", 1)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("asked", "answered", "settings"),
     [

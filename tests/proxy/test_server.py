@@ -8,6 +8,7 @@ import pytest
 
 from addon.proxy.server import render_call, running_proxy
 from tests.live.harness import environment
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG, ROOT
 
 
@@ -64,6 +65,7 @@ CALLS = {
 }
 
 
+@as_one_test
 @pytest.mark.parametrize("case", CALLS.values(), ids=CALLS)
 def test_the_command_leads_to_where_the_proxy_listens(
     case: tuple[tuple[object, ...], str],

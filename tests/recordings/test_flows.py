@@ -35,6 +35,7 @@ from addon.records.tally import Tally
 from addon.records.words import list_costs
 from masking.wire import Usage
 from tests.live.harness import SECONDS, environment
+from tests.support.marks import as_one_test
 from tests.support.record_lines import fill
 from tests.support.sessions import CHATS
 from tests.tools.provider.provider import Provider
@@ -227,6 +228,7 @@ def test_a_history_is_put_together_from_what_was_sent_bit_by_bit() -> None:
     assert {"model", "input"} == json.loads(exchanges[-1].body or b"").keys()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [

@@ -14,6 +14,7 @@ from addon.places import recordings, shipped
 from addon.recordings.flows import read_flows, write_flows
 from masking.config import parse_settings
 from masking.wire import CONVERSE, FORMATS
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 from tests.support.sessions import CHATS
 from tests.tools.golden import (
@@ -56,6 +57,7 @@ def test_golden_files_are_written_and_compared(tmp_path: Path) -> None:
     assert changed == written.read_text()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("found", "expected"),
     [

@@ -22,6 +22,7 @@ from addon.recordings.scrub import (
 )
 from masking.edit.json_text import edit_strings, find_strings
 from tests.support.builders import SECRET, Spelling, documents, spellings
+from tests.support.marks import as_one_test
 from tests.support.sessions import CHATS
 
 KEY = "sk-" + "a1B2" * 8
@@ -165,6 +166,7 @@ def test_strings_that_stay_keep_their_spelling(
     assert edit_strings(text, lambda _, value: value) == text
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "body",
     [
@@ -365,6 +367,7 @@ def test_of_our_own_recording_of_gemini_results_and_calls_stay(
     assert wrap(expected) == json.loads(scrubbed_body(wrap(body), OWN))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

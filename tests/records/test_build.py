@@ -20,11 +20,13 @@ from masking.wire.usage import Usage
 from tests.live.harness import conversation, encoded
 from tests.support.builders import MASK_ALL
 from tests.support.made_up_requests import priced, rewritten
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("window", "prompt", "observed", "expected"),
     [

@@ -32,6 +32,7 @@ from addon.records.harm_words import (
 )
 from addon.records.holdout import Figures, Holdout, LeftOut
 from tests.support.made_up_records import bill, record
+from tests.support.marks import as_one_test
 from tests.support.places import EVIDENCE
 from tests.tools.benchmarks.harm_verdict import (
     compare_parts,
@@ -110,6 +111,7 @@ def test_masking_begins_with_any_change(fields: Mapping[str, object]) -> None:
     assert (1, LeftOut()) == (verdict.masked, verdict.left_out)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("fields", "refused", "failed"),
     [
@@ -142,6 +144,7 @@ def test_rereads_of_what_would_have_been_masked_are_compared_with_those_of_what_
     assert (6, 6) == typical("re-reads", verdict)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "others",
     [
@@ -157,6 +160,7 @@ def test_what_is_not_compared(others: Mapping[str, object]) -> None:
     assert compare(*compared) == compare(*compared, *talk("b", 4, **others))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("others", "left_out"),
     [
@@ -247,6 +251,7 @@ def test_kinds_are_compared_each_within_itself() -> None:
     assert sqrt(12 / (12 - 3) / (8 / 6 + 8 / 6)) == pytest.approx(effect.standard_error)
 
 
+@as_one_test
 @pytest.mark.parametrize("size", [5.0, 40.0, 500.0])
 @pytest.mark.parametrize("freedom", [18, 100, 10_000])
 def test_the_critical_value_is_where_the_likelihood_ratio_is_one_over_the_error(
@@ -375,6 +380,7 @@ def rise(times: float, error: float, critical: float = 4.0) -> Effect:
 MORE_LONG = Effect(0.08, 0.07, 0.02, 3.0)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("verdict", "kind", "sentence"),
     [

@@ -34,6 +34,7 @@ from masking.rewrite import read_request
 from masking.wire import CHAT, MESSAGES, RESPONSES, WireFormat
 from tests.support.histories import read_history, write_sessions
 from tests.support.made_up_records import bill, record, write_records
+from tests.support.marks import as_one_test
 
 
 def say_nothing(level: int, line: str) -> None:
@@ -310,6 +311,7 @@ def test_both_parts_of_a_session_come_to_the_same_in_either_order(
 HOME = "/home/someone/secret-client"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("body", "wire", "expected"),
     [

@@ -140,6 +140,7 @@ def test_an_amount_says_whose_price_it_is_at(currency: Currency, expected: str) 
     assert expected == currency.render_with_basis(0.43)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "after", "error", "currency", "expected"),
     [
@@ -373,6 +374,7 @@ def test_a_line_says_both_the_status_and_who_ended_it() -> None:
     assert "h ? 200 provider failed: not measured" == render_line(ended)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
@@ -1045,6 +1047,7 @@ def test_what_was_only_observed_would_have_been_saved() -> None:
     assert 0 == counted.arrival.results
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("sums", "calls", "expected"),
     [

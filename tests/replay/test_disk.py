@@ -22,6 +22,7 @@ from addon.replay.disk import (
 )
 from addon.replay.files import read_conversations
 from addon.replay.logs import LOGS
+from tests.support.marks import as_one_test
 from tests.support.places import ROOT
 
 NAMES = ("x.jsonl", "x.json", "x.traj.json", "x.flow", "x.flow.xz", "x.jsonl.gz", "x.jsonl.zst")
@@ -98,6 +99,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_BUFFER_BYTES", 100)
 
 
+@as_one_test
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
     ("data", "packed_bytes", "is_read"),

@@ -33,6 +33,7 @@ from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
 from tests.support.builders import MASK_ALL, OLD, policies, policy, turn
 from tests.support.marking import MarkedSession, mark_as_pi
+from tests.support.marks import as_one_test
 from tests.support.places import RECORDINGS
 from tests.support.priced import at_prices, rewrite_request
 from tests.support.talks import grow, work
@@ -92,6 +93,7 @@ def test_each_request_is_masked_as_the_addon_would() -> None:
     assert {"masked", "held", "in_window"} == {*request.reasons}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [

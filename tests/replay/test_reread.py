@@ -427,6 +427,7 @@ def test_work_is_linear_in_the_conversation() -> None:
 COPIED = "return parse(tokens)"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
@@ -444,6 +445,7 @@ def test_lines_are_long_enough(text: str, lines: list[str]) -> None:
     assert lines == [*find_quoted_lines([text])]
 
 
+@as_one_test
 @pytest.mark.parametrize("number", ["12\t", "    12→", "12:", "7-", "  3|"])
 def test_a_numbered_line_is_shown_without_its_number(number: str) -> None:
     assert [f"{number}{COPIED}".strip(), COPIED] == [*find_shown_lines([f"{number}{COPIED}"])]

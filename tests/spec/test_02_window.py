@@ -47,6 +47,7 @@ def test_a_policy_is_frozen() -> None:
         SHORT.window_turns = 3  # type: ignore[misc]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "policy",
     [
@@ -136,6 +137,7 @@ def test_what_stands_behind_the_last_answer_is_never_masked(
     assert reasons(mask(read, SHORT, prices))[2] in ("masked", "held")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "message",
     [

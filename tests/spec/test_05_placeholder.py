@@ -61,6 +61,7 @@ def test_a_template_has_these_fields(template: str, expected: str) -> None:
     assert expected == render(template)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("template", "result", "expected"),
     [

@@ -52,6 +52,7 @@ def test_a_word_in_a_short_text_makes_an_error(text: str) -> None:
     assert not looks_like_error(f"{LONG}\n-- {text}", WORDS)
 
 
+@as_one_test
 @pytest.mark.parametrize("text", ["", "fine", "no error here", "0 errors", "mirror", "a terror"])
 def test_other_texts_are_none(text: str) -> None:
     assert not looks_like_error(text, WORDS)

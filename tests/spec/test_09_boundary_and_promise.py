@@ -24,6 +24,7 @@ from masking.rewrite import Rewrite
 from masking.window import BoundaryPrices, price_boundary
 from masking.wire import Marks
 from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, mask, reasons, requests
+from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.support.wire_conversations import (
     IN_TWO_FORMATS,
@@ -198,6 +199,7 @@ def find_prices(settings: str, host: str, model: str, marks: Marks = MARKED) -> 
     return prices.read, prices.write
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("settings", "host", "model", "expected"),
     [

@@ -87,6 +87,7 @@ def test_a_redaction_is_new_after_the_first_answer_alone(writer: Writer) -> None
         told = told.then(User(), ANSWER)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
@@ -112,6 +113,7 @@ def test_what_is_redacted_looks_like_this() -> None:
     assert result("a", OUTPUT) == messages[1]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "message",
     [
@@ -135,6 +137,7 @@ def test_malformed_messages_are_reported_so_that_there_is_a_warning() -> None:
     assert (2, 3) == redactions.malformed
 
 
+@as_one_test
 @pytest.mark.parametrize("role", ["system", "developer", "user", "tool", "function"])
 def test_no_other_role_triggers_a_redaction(role: str) -> None:
     messages: list[ChatMessage] = [*chat_turn("a", OUTPUT), {"role": role, "content": "Done."}]

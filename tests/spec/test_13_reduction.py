@@ -46,6 +46,7 @@ def test_by_default_it_is_off_and_keeps_the_last_four_messages() -> None:
     assert expected == ReductionOptions()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("messages", "options"),
     [

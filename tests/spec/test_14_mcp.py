@@ -4,6 +4,7 @@ import pytest
 
 from masking.config import parse_settings
 from masking.mcp import PayloadPolicy, mask_payload, mask_payload_bytes
+from tests.support.marks import as_one_test
 
 POLICY = PayloadPolicy(enabled=True, max_chars=300, head_chars=20, tail_chars=10)
 LONG = "abcdefghij" * 100
@@ -33,6 +34,7 @@ def test_an_answer_before_and_after() -> None:
     assert body % CUT.replace("\n", "\\n") == found.body.decode()
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "policy",
     [
@@ -66,6 +68,7 @@ def test_a_batch_is_handled_element_by_element() -> None:
     assert [answer(CUT), *batch[1:]] == mask_payload(batch, POLICY)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "message",
     [

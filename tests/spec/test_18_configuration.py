@@ -13,6 +13,7 @@ from masking import ConfigError
 from masking.config import parse_settings
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, OUTPUT
+from tests.support.marks import as_one_test
 from tests.support.places import CONFIG as SHIPPED
 from tests.support.wire_conversations import User, turn
 
@@ -24,6 +25,7 @@ def explain(config: str) -> str:
     return str(raised.value)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("table", "line", "key"),
     [

@@ -24,6 +24,7 @@ from tests.support.marks import as_one_test
 US = "http://127.0.0.1:8080"
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -148,6 +149,7 @@ def test_a_host_that_cannot_be_one_is_not_reached(host: str) -> None:
 # What leads past it
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
@@ -210,6 +212,7 @@ def test_what_leads_past_the_proxy_is_found(
     assert expected == [(finding.level, finding.fix) for finding in found]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "url",
     ["https://gateway.example/v1", "http://127.0.0.1:8080/to/https/gateway.example/v1"],

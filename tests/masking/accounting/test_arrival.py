@@ -271,6 +271,7 @@ def test_a_price_is_never_below_nothing(
 # What agents do for it.
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("repeated", "shortened", "masked", "expected"),
     [

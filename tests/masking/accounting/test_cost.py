@@ -250,6 +250,7 @@ def test_what_stands_after_the_last_mark_is_plain(
     assert pytest.approx(expected) == found.before.cost
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("usage", "share", "cached"),
     [
@@ -268,6 +269,7 @@ def test_the_cache_held_of_the_other_prompt_what_it_held_of_the_one_that_was_sen
     assert (10_000, cached) == amounts(cost.before)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("last_hit_rate", "reported", "cached"),
     [
@@ -340,6 +342,7 @@ def test_a_prediction_is_in_the_providers_tokens_and_blocks(
     assert (expected, expected) == (cost.predicted, cost.after.cached)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("written", "price"),
     [

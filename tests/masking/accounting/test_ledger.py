@@ -129,6 +129,7 @@ def test_a_request_continues_the_latest_conversation_that_it_begins_with(
     assert expected == [ledger.enter(sent, PRICING).conversation for sent in requests]
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [
@@ -181,6 +182,7 @@ def test_a_conversation_that_is_used_is_not_forgotten() -> None:
         ledger.enter(ask(talk(1, str(number))), PRICING)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("masks", "expected"),
     [

@@ -48,6 +48,7 @@ def test_a_common_prefix_counts_in_whole_blocks_from_a_least_size_on(
     assert expected == rules.round(tokens)
 
 
+@as_one_test
 @pytest.mark.parametrize("provider", [None, "", "openai", "x-ai", "no such"])
 def test_other_providers_are_taken_to_match_as_openai_does(provider: str | None) -> None:
     rules = find_cache_rules(provider)

@@ -266,6 +266,7 @@ def test_a_message_with_anything_else_in_it_is_another(other: dict[str, object])
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("plain", "marked"),
     [

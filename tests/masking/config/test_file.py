@@ -504,6 +504,7 @@ def find(name: str, *overrides: str, switch: str | None = None) -> ConfigValue:
     return found
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("name", "value", "shipped", "source"),
     [

@@ -84,11 +84,13 @@ def test_no_rule_asks_for_a_credential(name: str) -> None:
     assert f"header.{name}" == caught.value.path
 
 
+@as_one_test
 @pytest.mark.parametrize("name", ["x-team", "x-keyboard", "author", "x-monkey", "session-id"])
 def test_other_headers_can_be_asked_for(name: str) -> None:
     assert Rule(headers=((name, "*"),)).fits(RequestFacts(headers={name: "x"}))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [

@@ -136,6 +136,7 @@ def check(given: Spelled) -> None:
     assert before.replace(old, new) == splice_texts(before, {given.path: given.to})
 
 
+@as_one_test
 @pytest.mark.usefixtures("road")
 @pytest.mark.parametrize("given", SPELLINGS, ids=lambda given: given.case)
 def test_every_other_byte_is_the_clients(given: Spelled) -> None:
@@ -195,6 +196,7 @@ AMBIGUOUS = [
 ]  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.usefixtures("road")
 @pytest.mark.parametrize("given", AMBIGUOUS, ids=lambda given: given.case)
 def test_only_the_string_that_is_meant_is_exchanged(given: Ambiguous) -> None:
@@ -274,6 +276,7 @@ def test_however_deep_the_right_bytes_or_a_wire_error(place: Callable[[str], str
             assert error.path == "body"  # noqa: PT017
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("other", "path"),
     [
@@ -296,6 +299,7 @@ def test_a_replacement_that_is_not_of_this_body_harms_nothing(
     assert before.replace(b"old", b"<new>") == after
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

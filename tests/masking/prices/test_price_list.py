@@ -67,6 +67,7 @@ def test_the_list_tells_what_a_host_takes_for_a_plain_a_cached_and_a_written_tok
     assert (dollars, ratios and pytest.approx(ratios)) == (price.dollars_per_million, price.ratios)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "steps"),
     [
@@ -107,6 +108,7 @@ def test_without_the_host_or_the_model_there_is_no_price(host: str, model: str) 
     assert load_shipped().find(host, model) is None
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
@@ -422,6 +424,7 @@ def take(document: object) -> dict[str, Any]:
     return model
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("prices", "expected"),
     [
@@ -649,6 +652,7 @@ def test_a_mistake_is_reported_with_its_place(document: object, path: str, probl
     assert problem in raised.value.problem
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -89,6 +89,7 @@ def test_what_is_billed_is_configured_or_listed_or_assumed(
     assert expected == (pricing.ratios, pricing.source, pricing.dollars_per_million)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "tier", "expected"),
     [
@@ -162,6 +163,7 @@ OWN = PriceSettings(
 )
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "expected"),
     [
@@ -332,6 +334,7 @@ def test_a_token_costs_more_to_write_for_an_hour(
     assert expected == find_pricing(settings, host, model, lifetime=lifetime).ratios
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "is_marked", "expected"),
     [
@@ -383,6 +386,7 @@ def test_a_cache_that_forgets_changes_nothing_else() -> None:
     assert listed == forgetful.forget_after(None)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "expected"),
     [
@@ -522,6 +526,7 @@ def test_what_costs_nothing_has_a_window_and_a_list_of_ones_own_holds(tmp_path: 
     assert None is find_window(OPEN_AI_HOST, "gpt-5", settings)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("host", "model", "expected"),
     [
@@ -541,6 +546,7 @@ def test_what_a_user_says_of_windows_comes_first(
     assert expected == find_pricing(settings, host, model).window
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("tokens", "window", "counted", "expected"),
     [
