@@ -23,7 +23,7 @@ from tests.support.builders import (
     turn,
     unanswered,
 )
-from tests.support.marks import as_one_test
+from tests.support.marks import as_one_test, thorough
 from tests.support.priced import rewrite_request
 
 CONVERSATION = [{"role": "user", "content": "go"}, *turn("a"), *turn("b"), *turn("a")]
@@ -174,7 +174,9 @@ def test_the_same_text_in_a_kept_message_and_in_a_masked_one() -> None:
     assert expected == rewrite_request(before, MASK_ALL).body
 
 
-@pytest.mark.parametrize("escape", ["x", "\\u00e9", "\\/"], ids=["plain", "ascii", "slashes"])
+@pytest.mark.parametrize(
+    "escape", ["x", thorough("\\u00e9"), "\\/"], ids=["plain", "ascii", "slashes"]
+)
 def test_fifty_megabytes(escape: str) -> None:
     size = 50_000_000 // len(escape)
     shape = json.dumps([*turn(content="OLD"), *unanswered()]).encode()

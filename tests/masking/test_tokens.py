@@ -17,6 +17,7 @@ from masking.tokens import TokenCounter, load_o200k_base
 from masking.tokens import count as tokens_module
 from masking.wire.chat import CHAT
 from tests.support.builders import read_body, unchanged
+from tests.support.marks import thorough
 
 MEGABYTE = 1_000_000
 NOISE = random.Random(1)
@@ -57,11 +58,11 @@ def test_a_text_counts_what_tiktoken_counts(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("a" * MEGABYTE, 125_000, id="one letter"),
-        pytest.param("." * MEGABYTE, 15_625, id="one sign"),
+        pytest.param("a" * MEGABYTE, 125_000, id="one letter", marks=pytest.mark.thorough),
+        pytest.param("." * MEGABYTE, 15_625, id="one sign", marks=pytest.mark.thorough),
         pytest.param(" " * MEGABYTE, 7_813, id="spaces"),
-        pytest.param("\t" * MEGABYTE, 62_500, id="tabs"),
-        pytest.param("\n" * MEGABYTE, 62_500, id="newlines"),
+        pytest.param("\t" * MEGABYTE, 62_500, id="tabs", marks=pytest.mark.thorough),
+        pytest.param("\n" * MEGABYTE, 62_500, id="newlines", marks=pytest.mark.thorough),
         pytest.param(BASE64, 681_940, id="base64"),
     ],
 )
@@ -92,7 +93,7 @@ LONG_WORDS = {
 
 
 @pytest.mark.parametrize("unit", LONG_WORDS.values(), ids=LONG_WORDS)
-@pytest.mark.parametrize("before", ["", "left of it "])
+@pytest.mark.parametrize("before", [thorough(""), "left of it "])
 def test_a_text_without_end_counts_what_tiktoken_counts(unit: str, before: str) -> None:
     text = before + unit * (50_000 // len(unit)) + " right"
     assert tiktoken_count(text) == TokenCounter().count(text)

@@ -273,6 +273,7 @@ def problem_of(name: str, answer: Body) -> str:
     return str(error["message"])
 
 
+@as_one_test
 @pytest.mark.parametrize(("name", "row"), spread(REFUSED))
 def test_what_the_vendor_refuses_is_refused(name: str, row: tuple[Change, str]) -> None:
     client, (change, words) = CLIENTS[name], row
@@ -286,6 +287,7 @@ def test_what_the_vendor_refuses_is_refused(name: str, row: tuple[Change, str]) 
     assert [problem] == provider.refusals
 
 
+@as_one_test
 @pytest.mark.parametrize(("name", "change"), spread(TAKEN))
 def test_what_the_vendor_takes_is_taken(name: str, change: Change) -> None:
     client = CLIENTS[name]

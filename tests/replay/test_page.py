@@ -201,8 +201,8 @@ def test_nothing_to_show_is_refused() -> None:
 
 
 def test_a_long_conversation_is_not_a_large_page() -> None:
-    short, long = (replayed(Talk(turns=turns, content=OLD * 2)) for turns in (0, 120))
-    assert len(render(long)) < len(render(short)) + 400 * 120
+    short, long = (replayed(Talk(turns=turns, content=OLD * 2)) for turns in (0, 60))
+    assert len(render(long)) < len(render(short)) + 400 * 60
 
 
 # In a browser.

@@ -194,7 +194,10 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize(
     ("scenario", "failures"),
-    [pytest.param(REPAIR, 4, id="one task"), pytest.param(QUESTIONS, 2, id="several questions")],
+    [
+        pytest.param(REPAIR, 4, id="one task", marks=pytest.mark.thorough),
+        pytest.param(QUESTIONS, 2, id="several questions"),
+    ],
 )
 def test_a_scenario_repairs_its_project(scenario: Scenario, failures: int, tmp_path: Path) -> None:
     write_project(scenario.project, tmp_path)
@@ -222,6 +225,7 @@ def test_a_scenario_with_edits_wants_a_client_that_edits(tmp_path: Path) -> None
         record("openai", tmp_path / "out.flow", scenario=LONG)
 
 
+@pytest.mark.thorough
 def test_the_edits_of_the_long_session_repair_its_project(tmp_path: Path) -> None:
     write_project("cells", tmp_path)
     assert run("python3 run_tests.py --quiet", tmp_path).stdout.endswith("132 passed, 22 failed\n")
