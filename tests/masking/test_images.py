@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import measure, read_prompt
@@ -22,7 +22,7 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.parts import Picture, read_address, read_picture
 from masking.wire.responses import RESPONSES
-from tests.support.builders import OLD, TEMPLATE, policy
+from tests.support.builders import OLD, TEMPLATE, examples, policy
 from tests.support.first_behind import find_first_behind
 from tests.support.images import png
 from tests.support.marks import as_one_test, thorough
@@ -398,7 +398,7 @@ CASES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(2)
 @given(st.sampled_from(WITH_IMAGES), CASES, st.integers(0, 4), st.booleans(), st.booleans())
 def test_only_texts_and_images_of_old_results_change(
     writer: Writer,
