@@ -4,9 +4,12 @@ Each process imports one module after the other, so what one loads counts for al
 """
 
 import json
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Sequence
+
+import masking
 
 _LOADED = """
 import importlib, json, pkgutil, sys
@@ -16,25 +19,16 @@ for names in json.loads(sys.argv[1]):
     print(json.dumps(sorted(sys.modules)))
 """
 
-_MODULES = """
-import json, pkgutil, masking
-found = pkgutil.walk_packages(masking.__path__, "masking.")
-print(json.dumps([each.name for each in found]))
-"""
-
-
-def run(program: str, *arguments: str) -> str:
-    command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, check=True, text=True).stdout
-
 
 def load(*steps: Sequence[str]) -> list[set[str]]:
     """Import the modules of each step in one process; return what is loaded after each."""
-    return [{*json.loads(line)} for line in run(_LOADED, json.dumps(steps)).splitlines()]
+    command = [sys.executable, "-c", _LOADED, json.dumps(steps)]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return [{*json.loads(line)} for line in shown.splitlines()]
 
 
 def test_importing_the_core_loads_no_proxy() -> None:
-    modules = json.loads(run(_MODULES))
+    modules = [each.name for each in pkgutil.walk_packages(masking.__path__, "masking.")]
     on_the_path = [name for name in modules if not name.startswith("masking.accounting")]
     for loaded, unwanted in zip(
         load(on_the_path, modules), ({"tiktoken", "rich"}, {"jinja2"}), strict=True

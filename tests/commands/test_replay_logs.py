@@ -23,6 +23,7 @@ from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.totals import Totals
 from masking.accounting import Bill, Money
 from tests.support.made_logs import MadeSession, write_claude_code
+from tests.support.marks import thorough
 from tests.support.page_parts import find_table
 from tests.support.places import ROOT
 from tests.support.remembered import learn
@@ -305,11 +306,12 @@ def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def test_ctrl_c_prints_what_is_known_so_far(home: Path) -> None:
+@pytest.mark.parametrize("processes", ["1", thorough("2")])
+def test_ctrl_c_prints_what_is_known_so_far(home: Path, processes: str) -> None:
     few = [MadeSession(turns=5, seed=n, began=NOW - DAY) for n in range(6)]
     long = MadeSession(turns=1_500, result=1_000, began=NOW - 3 * DAY)
     keep(home, *few, long)
-    with start(home, "--processes", "2") as run:
+    with start(home, "--processes", processes) as run:
         assert run.stderr is not None
         for line in run.stderr:
             if "So far" in line:

@@ -27,6 +27,7 @@ def test_a_file_is_harmed_nowhere(file: File) -> None:
 
 
 @pytest.mark.thorough
+@as_one_test
 @each_file
 def test_nor_is_it_in_another_format(file: File) -> None:
     assert [] == find_harmed(file, FORMATS[1:])

@@ -17,6 +17,7 @@ from masking.tokens import TokenCounter
 from masking.window import price_boundary
 from masking.wire import Usage
 from tests.support.builders import policy
+from tests.support.marks import thorough
 from tests.support.priced import rewrite_request
 from tests.support.talks import grow, work
 
@@ -88,7 +89,7 @@ def play(session: Session, settings: ReplaySettings) -> list[ReplayedRequest]:
     return [*replay(session, settings, COUNTER)]
 
 
-each_ratio = pytest.mark.parametrize("ratio", [0.6, 1.0, 1.4])
+each_ratio = pytest.mark.parametrize("ratio", [0.6, thorough(1.0), 1.4])
 
 
 @each_ratio
