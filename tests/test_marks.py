@@ -38,12 +38,22 @@ def test_each_case_that_fails_is_named_and_all_are_tried() -> None:
     ] == sorted(notes)
 
 
-def test_cases_may_share_no_fixture(tmp_path: Path) -> None:
-    def write(number: int, tmp_path: Path) -> None:
-        (tmp_path / "a").write_text(f"{number}")
+TWO = pytest.mark.parametrize("number", [1, 2])
+
+
+def test_cases_may_share_no_fixture() -> None:
+    def write(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+        capsys.disabled()
 
     with pytest.raises(TypeError, match="write wants a fixture"):
-        as_one_test(pytest.mark.parametrize("number", [1, 2])(write))
+        as_one_test(TWO(write))
+
+
+@as_one_test
+@TWO
+def test_each_case_has_a_folder_of_its_own(number: int, tmp_path: Path) -> None:
+    assert [] == [*tmp_path.iterdir()]
+    (tmp_path / f"{number}").touch()
 
 
 def test_no_case_may_have_marks() -> None:

@@ -10,6 +10,7 @@ import pytest
 from addon.commands.claude_code import Places, find_problem, plan, plan_shell
 from addon.network import Address
 from addon.proxy.health import Health
+from tests.support.marks import as_one_test
 
 PORT = "http://127.0.0.1:8080"
 OURS = f"{PORT}/to/https/api.anthropic.com"
@@ -222,6 +223,7 @@ CASES = {
 }  # fmt: skip
 
 
+@as_one_test
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_plan(case: Case, tmp_path: Path) -> None:
     places = write(case.files, tmp_path)
@@ -248,6 +250,7 @@ def write(files: Mapping[str, object], folder: Path) -> Places:
     return Places(folder / "user", folder / "work", folder / "managed")
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "command",
     [("codex",), ("code", "--wait", "."), ("vim", "claude.md"), ("mine", "-x", "claude"), ("env",)],

@@ -128,6 +128,7 @@ def test_the_flows_before_the_cut_are_read(recording: Path) -> None:
         next(flows)
 
 
+@as_one_test
 @pytest.mark.parametrize(
     "content",
     [

@@ -90,6 +90,7 @@ def told(conversation: RecordedConversation) -> Told:
     )
 
 
+@as_one_test
 @packings
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
@@ -192,6 +193,7 @@ def test_every_form_is_read(
     assert expected == [told(each) for each in read_conversations(path)]
 
 
+@as_one_test
 @packings
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
@@ -352,6 +354,7 @@ def test_an_error_names_the_place_and_repeats_nothing(
 PACKED = gzip.compress(spell(*[talk(ASK, secret=SECRET)] * 3))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -459,6 +462,7 @@ def test_each_answer_makes_a_request(
     assert expected == list(bodies(made))
 
 
+@as_one_test
 @pytest.mark.parametrize(
     ("document", "expected"),
     [

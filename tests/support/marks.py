@@ -5,6 +5,7 @@ import inspect
 from collections import ChainMap
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +24,9 @@ def as_one_test(test: Test) -> Test:
     """Run all cases of a parametrized test as one test, which names each case that fails.
 
     A test by itself costs some four milliseconds in pytest and between its processes. So where a
-    case takes less, its cases are one test. They share no fixture, so none can disturb another.
-    Stands above `pytest.mark.parametrize`. Raises TypeError if the test wants a fixture, or a case
-    has marks.
+    case takes less, its cases are one test. They share no fixture, so none can disturb another;
+    `tmp_path` is a folder of its own for each. Stands above `pytest.mark.parametrize`. Raises
+    TypeError if the test wants another fixture, or a case has marks.
     """
     marks: list[Mark] = getattr(test, "pytestmark", [])
     axes = [_read_cases(mark) for mark in reversed(marks) if mark.name == "parametrize"]
@@ -34,22 +35,28 @@ def as_one_test(test: Test) -> Test:
         for chosen in product(*axes)
     ]
     wanted = inspect.signature(test).parameters.keys()
-    if any(given.keys() != wanted for _, given in cases):
+    folders = wanted & {"tmp_path"}
+    if any(given.keys() != wanted - folders for _, given in cases):
         raise TypeError(f"{test.__name__} wants a fixture")
 
     @functools.wraps(test)
-    def try_all() -> None:
+    def try_all(**fixtures: Path) -> None:
         failures: list[BaseException] = []
-        for name, given in cases:
+        for number, (name, given) in enumerate(cases):
+            own = {each: folder / f"{number}" for each, folder in fixtures.items()}
             try:
-                test(**given)
+                for folder in own.values():
+                    folder.mkdir()
+                test(**given, **own)
             except (Exception, pytest.fail.Exception) as failure:  # noqa: BLE001 - raised below
                 failure.add_note(f"in the case {name}")
                 failures.append(failure)
         if failures:
             raise BaseExceptionGroup(f"{len(failures)} of {len(cases)} cases failed", failures)
 
-    vars(try_all)["__signature__"] = inspect.Signature()
+    vars(try_all)["__signature__"] = inspect.Signature(
+        [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in folders]
+    )
     vars(try_all)["pytestmark"] = [mark for mark in marks if mark.name != "parametrize"]
     return try_all
 
