@@ -33,7 +33,6 @@ from addon.memory import open_memory
 from addon.places import MEMORY_FILE
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from tests.addon.test_engine import Request
-from tests.support.builders import examples
 from tests.support.clock import Clock
 from tests.support.made_up_requests import Carrier
 from tests.support.marks import thorough
@@ -425,7 +424,6 @@ steps = st.builds(
 )
 
 
-@examples(0.5)
 @given(
     st.lists(steps, min_size=5, max_size=14),
     st.booleans(),
