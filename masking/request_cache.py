@@ -349,6 +349,7 @@ class CachedRequest(Request):
             shortened_history(self.history),
         )
         shortened._is_ascii = ascii_only  # what is edited in it is spelled as in the client's own
+        shortened.name_model(self.model)
         return shortened
 
     def _shorten_element(

@@ -37,7 +37,9 @@ def record(
     number: int, wire: WireFormat, model: str, items: list[dict[str, Any]]
 ) -> RecordedRequest:
     name, path = ("messages", "/v1/messages") if wire is MESSAGES else ("input", "/v1/responses")
-    marked = {"cache_control": {"type": "ephemeral"}} if wire is MESSAGES else {}
+    marked: dict[str, Any] = {}
+    if wire is MESSAGES:
+        marked = {"cache_control": {"type": "ephemeral"}, "system": "Be brief. " * 1_000}
     body = json.dumps({"model": model, name: items, **marked}).encode()
     when = NOON + timedelta(seconds=20 * number)
     return RecordedRequest(body=body, when=when, host="a.example", wire=wire, path=path)
@@ -89,20 +91,26 @@ def add_up(session: Recording, settings: ReplaySettings) -> tuple[Bill, dict[str
 
 
 @pytest.mark.parametrize(
-    ("session", "open_roads"),
+    ("session", "model", "open_roads"),
     [
-        pytest.param(make_session("claude-fable-5-2"), ("shorten", "clear", "drop"), id="claude"),
-        pytest.param(make_codex_session("gpt-6"), ("shorten", "drop"), id="openai"),
+        (make_session("claude-fable-5-2"), None, ("shorten", "clear", "drop")),
+        (make_session("claude-opus-4-5"), "claude-fable-5-2", ("shorten", "clear", "drop")),
+        (make_codex_session("gpt-6"), None, ("shorten", "drop")),
     ],
+    ids=["claude", "another model's", "openai"],
 )
-def test_a_road_costs_what_it_was_said_to(session: Recording, open_roads: tuple[str, ...]) -> None:
-    bill, roads = add_up(session, SETTINGS)
+def test_a_road_costs_what_it_was_said_to(
+    session: Recording, model: str | None, open_roads: tuple[str, ...]
+) -> None:
+    settings = replace(SETTINGS, model=model)
+    bill, roads = add_up(session, settings)
     assert [*open_roads] == [*roads]
     for name in open_roads:
         road = ROADS[name]
         strategies = road.adapt(SETTINGS.strategies)
-        taken = replace(SETTINGS, strategies=strategies, taken=(road.name,))
+        taken = replace(settings, strategies=strategies, taken=(road.name,))
         alone, others = add_up(session, taken)
+        assert alone.tokens.before == pytest.approx(bill.tokens.before)
         assert alone.tokens.after == pytest.approx(roads[name].tokens.after)
         assert alone.tokens.after < bill.tokens.after
         assert {*open_roads} - {name} == {*others}
