@@ -741,7 +741,7 @@ def render_roads(bill: Bill, roads: Mapping[str, Bill], whose: str = "this sessi
     currency, paid, words = find_currency(bill), bill.shown.after, list[str]()
     for road, cost, saved, error in find_roads(bill, roads):
         less = f"{saved / paid:.0%}{render_error(error / paid, '{:.0f}')} less"
-        more = ", but more output" if road.adds_output else ""
+        more = ", but perhaps more output" if road.adds_output else ""
         amount = currency.render(cost)
         if not words:
             amount = f"{whose} would have cost {amount} instead of {currency.render_bare(paid)}"

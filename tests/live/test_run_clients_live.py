@@ -51,6 +51,7 @@ class Case(NamedTuple):
 LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
 MASKED = (" requests; input ", ", without masking ", "; obsmask page shows each request")
 QUOTA = ("obsmask: 5-hour limit: ", "% used, resets ", "; weekly limit: ")
+DROPPED = " had reasoning dropped that no longer fits: since then "
 CLEARED = " requests asked the provider to clear; "
 CASES = (
     Case("mini-swe-agent", (), MASKED),
@@ -70,6 +71,7 @@ CASES = (
     Case("claude-code-bound-old", (), (*MASKED, LEADS)),
     Case("claude-code-bound", (), (LEADS,), refusals=1),
     Case("claude-code-bound", ("--provider-clearing",), (*MASKED, LEADS, CLEARED)),
+    Case("claude-code-bound", ("--drop-reasoning",), (*MASKED, LEADS, DROPPED), refusals=1),
     Case("codex", (), MASKED),
     Case("codex", (CHANGES,), MASKED),
     Case(

@@ -13,6 +13,7 @@ from addon.records.words import (
     explain_unmasked,
     find_currency,
     list_arrival,
+    list_drops,
     list_rereads,
     render_bill,
     render_change,
@@ -26,6 +27,7 @@ from addon.records.words import (
     render_tally,
     render_totals,
     render_uncertain,
+    tell_roads,
     why_lost,
 )
 from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill, Margin, Money
@@ -834,6 +836,67 @@ def test_it_is_told_why_nothing_was_masked(
 def test_who_shortens_results_already_is_not_told_to() -> None:
     bound = WHOLE | {"binding": "drops", "kept": {"bound": 1}, "long_kept": {"file": 1}}
     assert "--shorten" not in explain_unmasked(tally(bound))
+
+
+def test_it_is_told_what_other_roads_would_have_cost() -> None:
+    bound = WHOLE | {"binding": "refuses", "kept": {"bound": 1}}
+    roads = {"shorten": (98.0, 0.5), "clear": (80.0, 2.0), "drop": (70.0, 4.0)}
+    told = tally(bound | bill(100, 100, roads=roads, conversation_id="a"))
+    assert "the model binds its reasoning to all that precedes it" == explain_unmasked(told)
+    assert (
+        "With --drop-reasoning this session would have cost $70.00 instead of $100.00 (30% ±4 "
+        "less, but perhaps more output), with --provider-clearing $80.00 (20% ±2 less), with --shorten "
+        "$98.00 (2% less): docs/agents.md#roads"
+    ) == tell_roads(told)
+    # Without a price it is told in tokens; of two sessions, of both.
+    unpriced = bill(100, 100, roads=roads) | UNPRICED
+    both = tally(
+        *(
+            bound | unpriced | {"conversation_id": each, "roads": {"clear": [80, 2]}}
+            for each in "ab"
+        )
+    )
+    assert (
+        "With --provider-clearing these sessions would have cost 160 input tokens instead of 200 "
+        "(20% ±2 less): docs/agents.md#roads"
+    ) == tell_roads(both)
+
+
+def test_a_road_that_saves_nothing_for_certain_is_not_told() -> None:
+    bound = WHOLE | {"binding": "refuses", "kept": {"bound": 1}}
+    roads = {
+        "shorten": (99.5, 0.0),
+        "clear": (95.0, 9.0),
+        "drop": (120.0, 0.0),
+        "later": (1.0, 0.0),
+    }
+    told = tally(bound | bill(100, 100, roads=roads))
+    assert "" == tell_roads(told)
+    assert "--shorten" in explain_unmasked(told)
+    assert "" == tell_roads(tally(bound | {"roads": roads}))
+
+
+def test_it_is_told_what_became_of_output_since_reasoning_was_dropped() -> None:
+    def drops(tokens: int, *, asks: bool, **others: object) -> dict[str, object]:
+        own = {"binding": "refuses", "conversation_id": "a", "completion_tokens": tokens}
+        return WHOLE | own | {"dropping": "asked" if asks else None} | others
+
+    told = tally(
+        drops(100, asks=False),
+        drops(300, asks=False),
+        drops(900, asks=True),
+        drops(500, asks=False),  # a side request of the same conversation
+        drops(5, asks=False, conversation_id="b"),
+        drops(7, asks=False, dropping="refused", conversation_id="c"),
+    )
+    assert [
+        "1 request had reasoning dropped that no longer fits: since then 700 tokens of output a "
+        "request, before 200",
+        "1 request: refused to drop reasoning",
+    ] == [*list_drops(told)]
+    assert ["1 request had reasoning dropped that no longer fits"] == [
+        *list_drops(tally(drops(9, asks=True)))
+    ]
 
 
 def test_it_is_told_what_the_provider_cleared() -> None:

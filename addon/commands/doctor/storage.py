@@ -20,6 +20,7 @@ from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
 from addon.store import StoreError
 from masking.config import RecallSettings
+from masking.roads import ROADS
 
 _MEGABYTE = 1_000_000
 _LITTLE = 100 * _MEGABYTE
@@ -97,10 +98,13 @@ def check_accounts(advice: Advice) -> Iterator[Finding]:
             )
         else:
             until = day + REFUSAL_HOLDS
+            ways = [road.option for road in ROADS.values() if road.option]
+            if verdict == "refuses_drop":
+                ways.remove(ROADS["drop"].option)
             yield note(
                 f"{host} refuses an account of yours masked requests to {model}: none is tried "
-                f"before {until:%Y-%m-%d}; it could clear older results itself",
-                advice.set({"schema1.provider_clearing": True}),
+                f"before {until:%Y-%m-%d}; obsmask run has other ways to save: {', '.join(ways)}",
+                advice.set(ROADS["clear"].settings),
             )
 
 
