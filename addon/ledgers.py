@@ -39,8 +39,9 @@ class Ledgers:
         order in which requests were sent.
         """
         received = rewritten.received
-        is_masked = step.strategies.schema1.masks and received.purpose == "answer"
-        if step.conversation.binding is None or received.replay or not is_masked:
+        is_answered = received.purpose == "answer" and not received.replay
+        is_bound = step.held is None and step.conversation.binding is not None
+        if not (is_answered and is_bound and step.strategies.schema1.masks):
             return ()
         taken = [road.name for road in ROADS.values() if road.is_taken(received.settings)]
         takes = rewritten.account == "takes"

@@ -166,12 +166,11 @@ class OtherRoads:
     ) -> Iterator[Untaken]:
         """Yield a request as it would go out by each road that is open to it and not `taken`.
 
+        step: one that shows all of its conversation.
         takes_changes: as in `Step.rewrite`; there is nothing to be cleared or dropped then.
 
         One that cannot be made and proven is left out.
         """
-        if step.held is not None:
-            return
         for road in ROADS.values():
             is_taken = road.name in taken or not road.option
             if is_taken or not road.is_open(step) or (takes_changes and road.asks):

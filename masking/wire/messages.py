@@ -439,9 +439,7 @@ def write_dropping(document: Document) -> Added:
 
 def read_reasoning(message: object) -> Sequence[Charge]:
     """Return the charges of a message's thinking."""
-    if not isinstance(message, dict):
-        return ()
-    blocks = objects(message.get("content"))
+    blocks = objects(follow(message, ("content",)))
     return [_charge_block(block) for block in blocks if block.get("type") in _THINKING]
 
 

@@ -132,6 +132,13 @@ def test_what_may_not_be_masked_is_masked_and_the_reasoning_after_it_dropped() -
     assert [] == session.refused
 
 
+def test_what_the_client_says_of_thinking_is_added_to() -> None:
+    thinking = {"type": "adaptive", "display": "summarized"}
+    session = Session(thinking=thinking)
+    last = [session.take(Step()) for _ in range(4)][-1]
+    assert {**thinking, "block_binding": DROP_BLOCK} == json.loads(last.body)["thinking"]
+
+
 @pytest.mark.parametrize(
     ("change", "masked"), [({"drops": False}, 1), ({"policy": OFF}, 0), ({"policy": LONGER}, 2)]
 )

@@ -845,8 +845,8 @@ def test_it_is_told_what_other_roads_would_have_cost() -> None:
     assert "the model binds its reasoning to all that precedes it" == explain_unmasked(told)
     assert (
         "With --drop-reasoning this session would have cost $70.00 instead of $100.00 (30% ±4 "
-        "less, but perhaps more output), with --provider-clearing $80.00 (20% ±2 less), with --shorten "
-        "$98.00 (2% less): docs/agents.md#roads"
+        "less, but perhaps more output), with --provider-clearing $80.00 (20% ±2 less), with "
+        "--shorten $98.00 (2% less): docs/agents.md#roads"
     ) == tell_roads(told)
     # Without a price it is told in tokens; of two sessions, of both.
     unpriced = bill(100, 100, roads=roads) | UNPRICED

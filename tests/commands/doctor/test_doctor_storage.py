@@ -95,6 +95,9 @@ def test_it_is_said_what_was_learned_of_accounts(
     assert taking.says.startswith(begin)
     begin = "api.anthropic.com refuses an account of yours masked requests to claude-sonnet-5-5: "
     assert refusing.says.startswith(begin)
+    assert refusing.says.endswith(": --shorten, --provider-clearing, --drop-reasoning")
+    learn("api.anthropic.com", "claude-sonnet-5-5", "refuses_drop")
+    assert [*check_accounts(Advice())][-1].says.endswith(": --shorten, --provider-clearing")
 
 
 def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
