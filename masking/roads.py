@@ -130,6 +130,9 @@ ROADS: Mapping[str, Road] = {
 }
 """All roads, in the order in which people read them."""
 
+OPTIONAL_ROADS = tuple(road for road in ROADS.values() if road.option)
+"""Those that a user may switch on."""
+
 
 class Untaken(NamedTuple):
     """A request as it would go out by another road; its prompt is counted."""
@@ -150,10 +153,10 @@ class OtherRoads:
     """
 
     def __init__(self) -> None:
-        self._memories = {name: Memories(BoundaryMemory()) for name in ROADS}
-        self._ledgers = {name: Ledger() for name in ROADS}
+        self._memories = {road.name: Memories(BoundaryMemory()) for road in OPTIONAL_ROADS}
+        self._ledgers = {road.name: Ledger() for road in OPTIONAL_ROADS}
         self._histories: LRUCache[tuple[RoadName, bytes], History] = LRUCache(
-            _MAX_CONVERSATIONS * len(ROADS)
+            _MAX_CONVERSATIONS * len(OPTIONAL_ROADS)
         )
 
     def go(
@@ -171,9 +174,8 @@ class OtherRoads:
 
         One that cannot be made and proven is left out.
         """
-        for road in ROADS.values():
-            is_taken = road.name in taken or not road.option
-            if is_taken or not road.is_open(step) or (takes_changes and road.asks):
+        for road in OPTIONAL_ROADS:
+            if road.name in taken or not road.is_open(step) or (takes_changes and road.asks):
                 continue
             key = road.name, step.opening
             if key not in self._histories:

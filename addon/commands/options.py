@@ -20,7 +20,7 @@ from addon.places import shipped
 from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
-from masking.roads import ROADS, Road
+from masking.roads import OPTIONAL_ROADS, Road
 from masking.window import MaskPolicy
 
 if TYPE_CHECKING:  # `obsmask run` has these options, too, and an agent waits for it
@@ -50,8 +50,6 @@ observe_option = click.option(
 
 OBSERVE = 'mode="observe"'
 """The override that this option is."""
-
-OPTIONAL_ROADS = tuple(road for road in ROADS.values() if road.option)
 
 
 def road_options(command: _Function) -> _Function:

@@ -8,12 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from addon.commands.options import OPTIONAL_ROADS
 from addon.commands.terminal import print_text
 from addon.records.words import ROADS_PAGE, Currency, find_currency, render_error
 from masking.accounting import Bill
 from masking.errors import printable
-from masking.roads import Road
+from masking.roads import OPTIONAL_ROADS, Road
 
 
 class RoadRow(NamedTuple):

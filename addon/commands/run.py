@@ -21,7 +21,6 @@ from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreg
 from addon.commands.options import (
     MOST_PORTS,
     OBSERVE,
-    OPTIONAL_ROADS,
     PolicyCommand,
     as_value,
     name_road,
@@ -62,6 +61,7 @@ from addon.records.words import (
     tell_roads,
     why_nothing_masked,
 )
+from masking.roads import OPTIONAL_ROADS
 from masking.wire import SIGNED
 
 

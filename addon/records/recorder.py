@@ -160,6 +160,8 @@ class Recorder:
     ) -> Sequence[Untaken]:
         try:
             return go_other_roads(counter)
+        except OverdueError:  # another request has waited for long enough
+            return ()
         except Exception as error:  # noqa: BLE001 - the request is recorded without them
             logger.warning(
                 f"could not tell what another setting would save ({type(error).__name__})"

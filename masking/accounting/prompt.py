@@ -351,7 +351,7 @@ def _mask_element(
     """
     if known.masked is not None and known.masked.decisions == decisions:
         return known.masked.counted
-    results, placeholders, edits = [], 0, []
+    results, placeholders, edits, change = [], 0, [], 0
     for decision, tokens in zip(decisions, element.results, strict=True):
         result, replacements = decision.result, decision.replacements
         if replacements:
@@ -361,15 +361,15 @@ def _mask_element(
                 replaced = sum([each.count_replaced(counter.count) for each in replacements])
             start = len(result.path)
             edits += [[[*each.path[start:]], each.placeholder] for each in replacements]
-            results.append(tokens - replaced + added)
-            placeholders += min(added, results[-1])
+            change += added - replaced
+            results.append(max(added, tokens - replaced + added))  # more than its texts may go
+            placeholders += added
         else:
             results.append(tokens)
             placeholders += tokens if decision.reason == "already_masked" else 0
     piece = element.piece
     if edits:
         digest = blake2b(piece.digest + digest_of(edits), digest_size=16).digest()
-        change = sum(results) - sum(element.results)
         piece = piece._replace(digest=digest, tokens=piece.tokens + change)
     counted = element._replace(piece=piece, results=tuple(results), placeholders=placeholders)
     known.masked = MaskedElement(decisions, counted)

@@ -134,16 +134,20 @@ def _find_excluded(conversation: Conversation, policy: MaskPolicy) -> frozenset[
 def _evaluate(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) -> Decision:
     """Decide a tool result as if it were before the cut.
 
-    What a provider clears stays in the request, so a replacement says only what the model gets.
+    What a provider clears stays in the request, so a replacement says only what the model gets:
+    nothing of the result, nor of what its client has added to it.
     """
     tool = result.tool
     if tool is not None and tool in excluded:
         is_kept = matches(tool, policy.keep_tools)
         return Decision(result, "kept_tool" if is_kept else "unlisted_tool")
     path = (*result.list_path, result.element)
+    tails = result.tails or ("",) * len(result.texts)
     texts = [
-        Replacement((*path, *slot), text, "" if number else _PLACEHOLDER)
-        for number, (slot, text) in enumerate(zip(result.slots, result.texts, strict=True))
+        Replacement((*path, *slot), text + tail, "" if number else _PLACEHOLDER)
+        for number, (slot, text, tail) in enumerate(
+            zip(result.slots, result.texts, tails, strict=True)
+        )
     ]
     images = map(result.replace_image, result.images)
     return Decision(result, "cleared", (*texts, *images))

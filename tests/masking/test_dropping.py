@@ -199,6 +199,22 @@ def test_without_a_memory_and_beside_clearing_nothing_is_dropped() -> None:
     assert ("context-management-2025-06-27",) == cleared.betas
 
 
+def test_a_provider_also_clears_what_a_client_has_added_to_a_result() -> None:
+    left = []
+    for reminder in ("", "\n<system-reminder>Go on.</system-reminder>"):
+        session = Session()
+        for _ in range(4):
+            session.take(Step(drops=False))
+            session.messages[-1]["content"][0]["content"] += reminder
+        client = read_request(session.body, MESSAGES, "/v1/messages")
+        met = meet(client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY)
+        cleared = met.rewrite(clears=True)
+        assert ["cleared", "cleared"] == reasons(cleared.decisions)[:2]
+        prompt = read_prompt(cleared, TokenCounter())
+        left.append([prompt.after[n].tokens for n in (3, 5)])
+    assert left[0] == left[1]
+
+
 def test_what_was_dropped_in_a_conversation_is_not_cleared_in_it() -> None:
     session = Session()
     for _ in range(4):

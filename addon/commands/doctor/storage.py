@@ -20,7 +20,7 @@ from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
 from addon.store import StoreError
 from masking.config import RecallSettings
-from masking.roads import ROADS
+from masking.roads import OPTIONAL_ROADS, ROADS
 
 _MEGABYTE = 1_000_000
 _LITTLE = 100 * _MEGABYTE
@@ -98,7 +98,7 @@ def check_accounts(advice: Advice) -> Iterator[Finding]:
             )
         else:
             until = day + REFUSAL_HOLDS
-            ways = [road.option for road in ROADS.values() if road.option]
+            ways = [road.option for road in OPTIONAL_ROADS]
             if verdict == "refuses_drop":
                 ways.remove(ROADS["drop"].option)
             yield note(
