@@ -106,6 +106,12 @@ class Agent:
         self.end = step.text
         self.items += [*step.items, *answer(step.calls)]
 
+    def think(self, live: Live, kind: str) -> None:
+        """Send one request that says how the model is to think; its answer is not kept."""
+        others, self._others = self._others, {**self._others, "thinking": {"type": kind}}
+        assert 200 == self.send(live).status_code
+        self._others = others
+
     def send(self, live: Live) -> httpx.Response:
         url = f"https://localhost:{live.upstream.provider.port}/v1/messages"
         headers = {

@@ -22,6 +22,7 @@ from tests.live.test_bound_accounts_live import (
     records_of,
 )
 from tests.live.test_messages_live import ask
+from tests.support.marks import thorough
 from tests.tools.provider.messages import BINDING_BETA, drops
 from tests.tools.provider.script import Received
 
@@ -160,3 +161,30 @@ def test_an_account_that_changes_its_mind_gets_what_was_masked_with_the_reasonin
     first = next(n for n, each in enumerate(strict.provider.requests) if asks(each))
     assert all(map(asks, strict.provider.requests[first:]))
     assert is_masked(strict.provider.requests[first - 1])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-opus-5-5",
+        "claude-mythos-5-2",
+        pytest.param("claude-sonnet-5-5", marks=thorough),
+        pytest.param("claude-haiku-5-5", marks=thorough),
+        pytest.param("claude-fable-5-1", marks=thorough),
+        pytest.param("claude-mythos-5-1", marks=thorough),
+    ],
+)
+def test_no_model_that_binds_refuses_it_nor_a_request_without_thinking(
+    strict: Upstream, tmp_path: Path, model: str
+) -> None:
+    agent = Agent(NEW, model)
+    with running_addon(tmp_path, strict, config=DROPS) as live:
+        agent.take_some(live, 8)
+        assert asks(strict.provider.requests[-1])
+        agent.think(live, "disabled")
+        last = strict.provider.requests[-1]
+        assert (False, True) == (asks(last), is_masked(last))
+        agent.take_some(live, 2)
+    assert asks(strict.provider.requests[-1])
+    tried = len(strict.provider.refusals)  # once, where some accounts take what is masked
+    assert (int(not model.startswith("claude-mythos")), 0) == (tried, agent.refusals)

@@ -119,6 +119,10 @@ REFUSED: dict[str, dict[str, tuple[Change, str]]] = {
             put("thinking", {"type": "adaptive", "block_binding": {"a": "b"}}),
             "thinking.block_binding: Extra inputs are not permitted",
         ),
+        "binding controls without thinking": (
+            put("thinking", {"type": "disabled", "block_binding": {"a": "b"}}),
+            "thinking.block_binding: Extra inputs are not permitted",
+        ),
         "five marks": (
             put("system", [text("x", MARK)] * 5),
             "A maximum of 4 blocks with cache_control may be provided. Found 5.",
@@ -396,6 +400,10 @@ def test_claudes_newer_models_bind_thinking_to_all_before_it(anthropic: Provider
     assert [{"type": "thinking_dropped", "message_index": 5, "content_index": 0}] == dropped[
         "input_transformations"
     ]
+    assert 200 == MESSAGES.post(anthropic, body | {"thinking": {"type": "disabled"}}).status_code
+    anthropic.refuses_dropping = True
+    refused = MESSAGES.post(anthropic, asked, anthropic_beta=BINDING_BETA).json()
+    assert "not available to this account" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,14 @@ def drops(request: JsonDict) -> bool:
     return bool(binding.get("prefix_mismatch_behavior") == "drop_block")
 
 
+def _forgives(request: JsonDict) -> bool:
+    """Whether thinking that is bound to something else is no reason to refuse a request.
+
+    Without thinking, earlier thoughts are ignored (`build-with-claude/extended-thinking`).
+    """
+    return drops(request) or (request.get("thinking") or {}).get("type") == "disabled"
+
+
 def find_transformations(received: Received) -> list[JsonDict]:
     """Return what the provider says of blocks that are bound to something else.
 
@@ -692,7 +700,7 @@ def _check_thinking(received: Received) -> Iterator[str]:
         where = f"messages.{signature.message}.content.{signature.position}"
         if signature.problem == "invalid" and (binds(received) or signature.message == latest):
             yield f"{where}: Invalid `signature` in `thinking` block"
-        if signature.problem == "moved" and binds(received) and not drops(request):
+        if signature.problem == "moved" and binds(received) and not _forgives(request):
             yield f"{where}: `thinking` block is bound to a different conversation"
     if latest is not None and (request.get("thinking") or {}).get("type") == "enabled":
         blocks = list_content(request["messages"][latest].get("content"))
