@@ -22,7 +22,6 @@ from tests.live.test_bound_accounts_live import (
     records_of,
 )
 from tests.live.test_messages_live import ask
-from tests.support.marks import thorough
 from tests.tools.provider.messages import BINDING_BETA, drops
 from tests.tools.provider.script import Received
 
@@ -168,10 +167,10 @@ def test_an_account_that_changes_its_mind_gets_what_was_masked_with_the_reasonin
     [
         "claude-opus-5-5",
         "claude-mythos-5-2",
-        pytest.param("claude-sonnet-5-5", marks=thorough),
-        pytest.param("claude-haiku-5-5", marks=thorough),
-        pytest.param("claude-fable-5-1", marks=thorough),
-        pytest.param("claude-mythos-5-1", marks=thorough),
+        pytest.param("claude-sonnet-5-5", marks=pytest.mark.thorough),
+        pytest.param("claude-haiku-5-5", marks=pytest.mark.thorough),
+        pytest.param("claude-fable-5-1", marks=pytest.mark.thorough),
+        pytest.param("claude-mythos-5-1", marks=pytest.mark.thorough),
     ],
 )
 def test_no_model_that_binds_refuses_it_nor_a_request_without_thinking(
