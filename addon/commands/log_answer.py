@@ -28,7 +28,6 @@ from addon.places import state_folder
 from addon.records.words import (
     BOUND,
     INPUT_TOKENS,
-    SHORTENS,
     Currency,
     count_requests,
     find_currency,
@@ -177,8 +176,8 @@ def print_answer(
     if bill.tokens.requests and bill.is_saving_known and is_none_saved:
         if answer.bound:
             sessions = pluralize(answer.bound, "session")
-            because = f"In {sessions}, {BOUND['refuses'].because}"
-            print_text(console, f"{because}, so older results stay; {SHORTENS}.")
+            because = f"In {sessions}, {BOUND['refuses'].because}, so older results stay."
+            console.print(because, highlight=False, markup=False)
         else:
             print_text(
                 console, "Masking pays in long sessions: in short ones there is little to hide."

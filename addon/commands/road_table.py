@@ -38,12 +38,10 @@ def print_roads(console: Console, rows: Sequence[RoadRow]) -> None:
         shown.add_row(escape(printable(row.name)), *_list_cells(row, roads))
     console.print(shown)
     for road in roads:
-        print_text(console, f"{road.name}: {road.option}. Gives up: {_begin_small(road.gives_up)}")
+        gives_up = f"{road.gives_up[0].lower()}{road.gives_up[1:]}"
+        line = f"{road.name}: {road.option}. Gives up: {gives_up}"
+        console.print(line, highlight=False, markup=False)
     print_text(console, f"What each changes, and for whom it is: {ROADS_PAGE}")
-
-
-def _begin_small(sentence: str) -> str:
-    return f"{sentence[0].lower()}{sentence[1:]}"
 
 
 def _list_cells(row: RoadRow, roads: Sequence[Road]) -> Iterator[str]:

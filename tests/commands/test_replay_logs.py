@@ -226,7 +226,13 @@ def test_both_accounts_are_told_where_that_matters(
         if line["type"] == "assistant":
             line["message"]["content"].insert(0, thought)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert "claude-opus-5-5 (binds its reasoning)" in say(capsys)
+    said = say(capsys)
+    assert "claude-opus-5-5 (binds its reasoning)" in said
+    assert "Where the model binds its reasoning, other ways to save:" in said
+    assert re.search(r"claude-code, claude-opus-5-5 +\$[\d.]+ +the same +\$[\d.]+ \(-\d+%", said)
+    [model] = replay(capsys)["logs"]["by_model"]
+    assert {"shorten", "clear", "drop"} == {*model["roads"]}
+    assert 0 < model["roads"]["drop"]["dollars"] < model["dollars_after"]
     accounts = replay(capsys)["logs"]["accounts"]
     assert accounts["new"]["dollars_saved"] == 0 < accounts["old"]["dollars_saved"]
     assert "would have been saved on an Anthropic account made before" in say(capsys)
