@@ -9,10 +9,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from pydantic.fields import FieldInfo
 
 from addon.config import CONFIG_NAME, ConfigFile, locate_config
 from addon.config_commands import dump_toml
@@ -21,7 +20,6 @@ from masking.config import Schema1Table, Settings, list_keys, read_prices
 from masking.errors import ConfigError, OverrideError
 from masking.prices import CachePricing, PriceSettings
 from masking.roads import OPTIONAL_ROADS, Road
-from masking.window import MaskPolicy
 
 if TYPE_CHECKING:  # `obsmask run` has these options, too, and an agent waits for it
     from addon.replay.logs.log import LogChoice
@@ -117,59 +115,84 @@ def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
         raise ConfigError(f"{error}; to use the default settings instead: {without}") from None
 
 
+# The values of options
+
+MOST_PORTS = 65_535
+
+_LONGEST_PAUSE = 1e8
+
+
+def as_value(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
+    """Return a reader of an option's value whose ValueError is shown as the option's mistake."""
+
+    def convert(text: str) -> _Value:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return convert
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a reader of an option's value that is a whole number, from this one up."""
+    up = "up" if most is None else f"to {most}"
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least or (most is not None and number > most):
+            raise click.BadParameter(f"expected a whole number from {least} {up}: {text}")
+        return number
+
+    return read
+
+
 # The policy
 
-POLICY_KEYS: Mapping[str, FieldInfo] = {
-    name: field
-    for name, field in list_keys(Schema1Table).items()
-    if name in MaskPolicy.__dataclass_fields__
-}
-"""The keys of the configuration that are a policy's; each is an option of the same name."""
+_SCHEMA1 = list_keys(Schema1Table)
+
+window_option = click.option(
+    "--window-turns",
+    type=whole_number(0),
+    metavar="N",
+    help=re.sub(r"\. .*", ".", _SCHEMA1["window_turns"].description or ""),  # the first sentence
+)
 
 
 class PolicyCommand(click.Command):
-    """Lists the options of a policy apart from the others."""
+    """Says how a setting is given now that was an option of its own up to version 0.2."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write both lists."""
-        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-        rows = [(each.name in POLICY_KEYS, each.get_help_record(ctx)) for each in options]
-        for heading, is_policy in (("Options", False), ("Policy (default: as configured)", True)):
-            with formatter.section(heading):
-                formatter.write_dl([row for kind, row in rows if row and kind == is_policy])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line. Raises UsageError."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.removeprefix("--").replace("-", "_")
+            key = name.removeprefix("no_")
+            if key not in _SCHEMA1:
+                raise
+            is_flag = _SCHEMA1[key].annotation is bool
+            value = "VALUE" if not is_flag else "true" if name == key else "false"
+            problem = f"{error.option_name} is now --set schema1.{key}={value}"
+            raise click.UsageError(problem, ctx) from None
 
 
 def policy_options(command: _Function) -> _Function:
-    """Add `config_options`, and an option for each key of the configuration that is a policy's."""
-    options = [_make_option(name, key) for name, key in POLICY_KEYS.items()]
-    return config_options(_add_all(command, options))
-
-
-def _make_option(name: str, key: FieldInfo) -> Callable[[_Function], _Function]:
-    flag, kind = f"--{name.replace('_', '-')}", key.annotation
-    sentence = re.sub(r"\. .*", ".", key.description or "")  # the first one
-    if kind is bool:
-        return click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=sentence)
-    if choices := get_args(kind) if get_origin(kind) is Literal else ():
-        return click.option(flag, name, type=click.Choice(choices), help=sentence)
-    types: Mapping[object, tuple[object, str]] = {
-        int: (whole_number(0), "N"),
-        float: (float, "NUMBER"),
-        str: (str, "TEXT"),
-        tuple[str, ...]: (_read_names, "NAME,NAME"),
-    }
-    reader, metavar = types[kind]
-    return click.option(flag, name, type=reader, metavar=metavar, help=sentence)
+    """Add `config_options`, and the one key of a policy that has an option of its own."""
+    return config_options(window_option(command))
 
 
 def read_overrides(given: Mapping[str, Any], more: Sequence[str] = ()) -> list[str]:
     """Return what `policy_options` were given, and `more`, as overrides of a `ConfigFile`.
 
-    `--set` comes after the policy's options: it holds where both name a key.
+    `--set` comes after the option: it holds where both name the window.
     """
-    policy = {name: given[name] for name in POLICY_KEYS if given[name] is not None}
-    lines = [f"schema1.{name}={dump_toml(value)}" for name, value in policy.items()]
-    return [*lines, *given["changes"], *more]
+    turns = given["window_turns"]
+    window = [] if turns is None else [f"schema1.window_turns={turns}"]
+    return [*window, *given["changes"], *more]
 
 
 def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str] = ()) -> list[str]:
@@ -252,41 +275,6 @@ def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | No
     return LogChoice(since, project)
 
 
-# The values of options
-
-MOST_PORTS = 65_535
-
-_LONGEST_PAUSE = 1e8
-
-
-def as_value(read: Callable[[str], _Value]) -> Callable[[str], _Value]:
-    """Return a reader of an option's value whose ValueError is shown as the option's mistake."""
-
-    def convert(text: str) -> _Value:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return convert
-
-
-def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
-    """Return a reader of an option's value that is a whole number, from this one up."""
-    up = "up" if most is None else f"to {most}"
-
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = least - 1
-        if number < least or (most is not None and number > most):
-            raise click.BadParameter(f"expected a whole number from {least} {up}: {text}")
-        return number
-
-    return read
-
-
 def check_writable(file: Path) -> None:
     """Raise OSError if a file cannot be written, before any work is done for it."""
     folder = file.parent
@@ -365,10 +353,6 @@ def _read_seconds(text: str) -> float:
     if not seconds >= 0:
         raise click.BadParameter(f"expected SECONDS from 0 up: {text}")
     return seconds
-
-
-def _read_names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _read_prices(text: str) -> CachePricing:

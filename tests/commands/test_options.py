@@ -34,11 +34,6 @@ def read(*arguments: str) -> Settings:
     ("arguments", "key", "value"),
     [
         (("--window-turns", "4"), "window_turns", 4),
-        (("--no-keep-errors",), "keep_errors", False),
-        (("--max-loss", "0.5"), "max_loss", 0.5),
-        (("--bound-reasoning", "drop"), "bound_reasoning", "drop"),
-        (("--target-arguments", "file,a b"), "target_arguments", ("file", "a b")),
-        (("--placeholder-template", 'a\n"é"\\{tool_name}'), "placeholder_template", None),
         (("--set", "schema1.window_turns=4"), "window_turns", 4),
         (("--set", "observation_masking.schema1.window_turns=4"), "window_turns", 4),
         (("--window-turns", "4", "--set", "schema1.window_turns=5"), "window_turns", 5),
@@ -46,8 +41,23 @@ def read(*arguments: str) -> Settings:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_an_option_is_an_override(arguments: tuple[str, ...], key: str, value: object) -> None:
-    expected = arguments[1] if value is None else value
-    assert expected == getattr(read(*arguments).schema1, key)
+    assert value == getattr(read(*arguments).schema1, key)
+
+
+@pytest.mark.parametrize("command", ["run", "proxy", "ext-proc", "replay", "tune"])
+def test_an_option_of_old_says_how_its_setting_is_given_now(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option, now in (
+        ("--keep-errors", "keep_errors=true"),
+        ("--no-keep-errors", "keep_errors=false"),
+        ("--keep-tools=a,b", "keep_tools=VALUE"),
+    ):
+        assert 2 == main([command, option, "true"])
+        name = option.partition("=")[0]
+        assert f"{name} is now --set schema1.{now}" in capsys.readouterr().err
+    assert 2 == main([command, "--no-such-thing"])
+    assert "--no-such-thing" in capsys.readouterr().err
 
 
 def test_no_option_changes_nothing() -> None:

@@ -127,10 +127,10 @@ def test_each_and_all_have_every_figure_and_all_is_the_sum(
     [
         (("--window-turns", "2"), True),
         (("--window-turns", "0"), False),
-        (("--no-enabled",), False),
-        (("--keep-last-k-per-tool", "100"), False),
-        (("--placeholder-template", "x" * 10_000), False),
-        (("--max-loss", "0", "--prices", "0.0001,1"), False),
+        (("--set", "schema1.enabled=false"), False),
+        (("--set", "schema1.keep_last_k_per_tool=100"), False),
+        (("--set", f"schema1.placeholder_template={'x' * 10_000}"), False),
+        (("--set", "schema1.max_loss=0.0", "--prices", "0.0001,1"), False),
     ],
 )
 def test_options_override_the_configuration(
@@ -159,7 +159,7 @@ schema1 = {{ window_turns = 2, cache_pricing = "none" }}
 
     plain = mask()
     assert plain == mask("--config", of_another) < mask("--config", narrow)
-    assert 0 == mask("--config", narrow, "--no-enabled")
+    assert 0 == mask("--config", narrow, "--set", "schema1.enabled=false")
 
 
 def test_the_configuration_is_the_users_own_and_not_the_working_directorys(
@@ -372,8 +372,11 @@ def test_many_sessions_are_replayed_on_all_cores(
         (("empty.jsonl",), "no request to replay in empty.jsonl"),
         ((str(shipped("recordings") / "mcp-files.flow"),), "no request to replay in "),
         (("list.json",), "list.json: expected"),
-        (("a.json", "--placeholder-template", "{unknown}"), "'schema1.placeholder_template'"),
-        (("a.json", "--max-loss", "-1"), "'schema1.max_loss'"),
+        (
+            ("a.json", "--set", "schema1.placeholder_template={unknown}"),
+            "'schema1.placeholder_template'",
+        ),
+        (("a.json", "--set", "schema1.max_loss=-1.0"), "'schema1.max_loss'"),
         (("a.json", "--config", "none.toml"), "none.toml"),
         (("a.json", "--json", "--prices", "1,1", "--prices", "0,1"), "one --prices"),
     ],
@@ -402,7 +405,7 @@ def test_a_mistake_is_one_line_that_names_the_place(
         (("--prices", "2,1"), "a cached token cannot cost more than a plain or a written one: 2,1"),
         (("--prices", "1.5,2"), "a cached token cannot cost more than a plain"),
         (("--window-turns", "-1"), "expected a whole number from 0 up: -1"),
-        (("--min-chars", "few"), "expected a whole number from 0 up: few"),
+        (("--window-turns", "few"), "expected a whole number from 0 up: few"),
         (("--cache-ttl", "-5"), "expected SECONDS from 0 up: -5"),
     ],
 )  # fmt: skip

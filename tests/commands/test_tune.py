@@ -245,7 +245,7 @@ def test_settings_that_the_command_was_given_are_in_what_it_advises(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (file := tmp_path / "talk.json").write_bytes(write_body(work(18, chars=1_500)))
-    given = ["--min-chars", "100", "--processes", "1"]
+    given = ["--set", "schema1.min_chars=100", "--processes", "1"]
     assert 0 == main(["tune", *given, str(file)])
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("obsmask config set schema1.min_chars=")

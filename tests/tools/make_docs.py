@@ -20,7 +20,6 @@ from pydantic.fields import FieldInfo
 
 import masking
 from addon.commands.group import obsmask
-from addon.commands.options import POLICY_KEYS
 from addon.config_commands import dump_toml
 from addon.records.record import McpRecord, RequestRecord, describe_fields
 from masking.config import ROOT as ROOT_TABLE
@@ -217,13 +216,11 @@ def list_command(name: str) -> Iterator[str]:
     yield ""
     yield from inspect.cleandoc(command.help or "").splitlines()
     options = [each for each in command.params if isinstance(each, click.Option)]
-    if shown := [each for each in options if each.name not in POLICY_KEYS]:
+    if options:
         yield ""
         yield "| option | |"
         yield "|---|---|"
-        yield from (f"| {_spell_option(each)} | {_describe_option(each)} |" for each in shown)
-        if len(shown) < len(options):
-            yield "| `--window-turns N` and all keys of `schema1` | Override the configuration. |"
+        yield from (f"| {_spell_option(each)} | {_describe_option(each)} |" for each in options)
 
 
 def _spell_option(option: click.Option) -> str:
