@@ -103,6 +103,8 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "account": None,
         "tried": False,
         "clearing": None,
+        "dropping": None,
+        "roads": None,
         "slides": True,
         "price_source": "assumed",
         "price_read_ratio": 0.5,

@@ -44,6 +44,14 @@ class HAProxy:
             connection.sendall(f"{command}\n".encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
 
+    @property
+    def answers(self) -> bool:
+        """Whether it takes commands; its socket is there a moment before it does."""
+        with contextlib.suppress(OSError):
+            self.tell("show info")
+            return True
+        return False
+
     def read_servers(self) -> dict[str, tuple[str, int]]:
         """Return the state of each server, and how many connections it has."""
         lines = self.tell("show stat").removeprefix("# ").splitlines()
@@ -78,7 +86,7 @@ def running_haproxy(
             stderr=log,
         )
     try:
-        eventually(lambda: running.socket.exists() or process.poll() is not None or None)
+        eventually(lambda: running.answers or process.poll() is not None or None)
         assert process.poll() is None, (folder / "haproxy.log").read_text()
         running.await_states(["UP"] * len(ports))
         yield running
