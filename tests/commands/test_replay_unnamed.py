@@ -69,7 +69,7 @@ def test_the_model_that_is_named_decides_what_is_bound(
     assert main(["replay", "--processes", "1", str(named), "--model", "gpt-5.6"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "In 1 session, the model binds its reasoning to all that precedes it" in out
-    assert "obsmask run --shorten" in out
+    assert "shorten: --shorten. Gives up: the middle of long results." in out
     assert "Masking pays" not in out
 
 
