@@ -1,4 +1,4 @@
-"""A short soak: some hundred requests through two proxies that share a folder."""
+"""A short soak: some more than a thousand requests through two proxies that share a folder."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.thorough
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return asyncio.run(soak(600, 20, tmp_path_factory.mktemp("soak")))
+    return asyncio.run(soak(1_200, 20, tmp_path_factory.mktemp("soak")))
 
 
 def test_every_request_arrives_as_the_core_masks_it_and_has_one_record(outcome: Outcome) -> None:
