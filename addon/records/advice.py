@@ -26,6 +26,7 @@ from addon.threads import Log
 from masking.config import MetricsSettings
 from masking.model import Decision
 from masking.redaction import Redactions
+from masking.roads import ROADS
 
 logger = logging.getLogger("observation_masking")
 
@@ -70,14 +71,14 @@ def _say_signed(record: RequestRecord, _: Advice) -> str:
 def _say_bound(record: RequestRecord, advice: Advice) -> str:
     line = _explain_bound(record)
     if record.bound != "may_refuse" and not (record.long_kept or record.shortened):
-        line += f". {SHORTENS_TOO}{advice.change({'arrival.enabled': True})}"
+        line += f". {SHORTENS_TOO}{advice.change(ROADS['shorten'].settings)}"
     if record.clearing == "possible":
-        change = advice.change({"schema1.provider_clearing": True})
+        change = advice.change(ROADS["clear"].settings)
         return f"{line}. Have the provider clear them instead: {change}"
     if record.bound == "drops":
         return (
             f"{line}. To mask older results, too, but {LOSES_REASONING}: "
-            f"{advice.change({'schema1.bound_reasoning': 'drop'})}"
+            f"{advice.change(ROADS['drop'].settings)}"
         )
     return line
 

@@ -785,7 +785,7 @@ class WhyUnmasked(NamedTuple):
         """Return why, and what changes that; first what costs no reasoning.
 
         advice: how to change the configuration. shortens: whether long results are shortened
-        already. has_roads: whether what other roads would have saved is told besides.
+        already. has_roads: whether a sentence about other roads follows.
         """
         words = [self.because]
         if self.is_bound and has_roads:
@@ -821,7 +821,7 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
     ),
     "drops": WhyUnmasked(
         "the model would lose its reasoning",
-        change=(("schema1.bound_reasoning", "drop"),),
+        change=(*ROADS["drop"].settings.items(),),
         price=LOSES_REASONING,
         is_bound=True,
     ),
@@ -829,7 +829,7 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
 """By what the provider does with reasoning once a text before it has changed."""
 
 CLEARABLE: Mapping[Bound, WhyUnmasked] = {
-    bound: BOUND[bound]._replace(change=(("schema1.provider_clearing", True),))
+    bound: BOUND[bound]._replace(change=(*ROADS["clear"].settings.items(),))
     for bound in ("refuses", "account")
 }
 """The same where the provider could be asked to clear older results itself."""
