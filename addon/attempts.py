@@ -199,7 +199,7 @@ class Case:
         )
 
     @cached_property
-    def dropping(self) -> Account | None:
+    def drop_account(self) -> Account | None:
         """Its account, if its provider may be asked to drop reasoning; else None.
 
         None, too, unless its user gives up the reasoning that is bound to what is masked.
@@ -221,13 +221,16 @@ class Case:
         Not before it is known whether its account takes what is masked all the same. And what asks
         for no answer does not ask first.
         """
-        if self.dropping is None:
+        if self.drop_account is None:
             return False
         if self.step.has_dropped:
             return True
         if self.received.purpose != "answer" or (self.account is not None and not self.verdict):
             return False
-        return self.attempts.accounts.find_verdict(self.dropping) not in ("takes", "refuses_drop")
+        return self.attempts.accounts.find_verdict(self.drop_account) not in (
+            "takes",
+            "refuses_drop",
+        )
 
     @property
     def can_clear(self) -> bool:
@@ -330,7 +333,7 @@ def drop_reasoning(case: Case) -> Attempt | None:
     The first request of a conversation that asks for it is remembered once it was taken. Later ones
     have nothing to fall back to, as older reasoning fits no longer.
     """
-    step, rewrite, account = case.step, case.rewrite, case.dropping
+    step, rewrite, account = case.step, case.rewrite, case.drop_account
     if not (rewrite.drops and case.is_live):
         return None
     if step.has_dropped or account is None:
@@ -361,7 +364,7 @@ def move_where_accepted(case: Case) -> Attempt | None:
         return None
     if not changes_bound_prefix(case.rewrite):
         return None
-    instead = step.rewrite(drops=case.dropping is not None)
+    instead = step.rewrite(drops=case.drop_account is not None)
     if instead.body == case.rewrite.body:
         return None
 

@@ -64,7 +64,7 @@ def name_road(road: Road) -> str:
     return road.option.removeprefix("--").replace("-", "_")
 
 
-def read_roads(given: Mapping[str, Any]) -> list[str]:
+def list_road_overrides(given: Mapping[str, Any]) -> list[str]:
     """Return the roads that were asked for, as overrides of a `ConfigFile`."""
     return [
         f"{path}={dump_toml(value)}"

@@ -23,12 +23,12 @@ from addon.commands.options import (
     OBSERVE,
     PolicyCommand,
     as_value,
+    list_road_overrides,
     name_road,
     observe_option,
     policy_options,
     read_overrides,
     read_proxy_arguments,
-    read_roads,
     road_options,
     whole_number,
 )
@@ -220,7 +220,7 @@ def _open_session(
             OBSERVE: given["observe"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
-        wanted += read_roads(given)
+        wanted += list_road_overrides(given)
         if transparent is not None:
             wanted.append(f"page.port={transparent.page_port}")
         return OwnProxy(
