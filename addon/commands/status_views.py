@@ -6,7 +6,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from addon.quota import Reading
 from addon.records.harm import judge
 from addon.records.harm_words import dump_harm, list_harm
 from addon.records.holdout import Holdout
+from addon.records.quota_use import QuotaUse
 from addon.records.record import RequestRecord
 from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits
 from addon.records.words import (
@@ -40,6 +41,7 @@ from addon.records.words import (
     list_outgrown,
     list_quota,
     list_rereads,
+    render_cache_change,
     render_observed,
     render_resent,
     render_saved,
@@ -48,7 +50,7 @@ from addon.records.words import (
     why_lost,
 )
 from addon.request import one_line
-from masking.accounting import Bill, Money
+from masking.accounting import Bill, Money, TokenKinds
 
 # Groups
 
@@ -143,7 +145,7 @@ def render_counts(counts: Counter[str]) -> str:
 
 
 def _describe_quota(tally: Tally) -> Rows:
-    yield from list_quota(tally.quota, datetime.now(UTC), has_pace=True)
+    yield from list_quota(tally, datetime.now(UTC), is_full=True)
 
 
 def _describe_requests(tally: Tally) -> Rows:
@@ -174,6 +176,8 @@ def _describe_cache(tally: Tally) -> Rows:
     if tally.prompt_tokens:
         share = tally.cached_tokens / tally.prompt_tokens
         yield f"{share:.0%} of the input was read from it, as the providers counted"
+    if changed := render_cache_change(tally.masked_bill):
+        yield changed
 
 
 def _describe_untouched(tally: Tally) -> Rows:
@@ -462,7 +466,8 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
         "total": _dump_tally(groups.total),
         "harm": verdict and dump_harm(verdict),
         "quota": [
-            _dump_quota(account, reading) for (account, _), reading in groups.total.quota.items()
+            _dump_quota(account, reading, groups.total.quota_use)
+            for (account, _), reading in groups.total.quota.items()
         ],
         "by": groups.by,
         "groups": [{"key": key, **_dump_tally(tally)} for key, tally in groups.sort()],
@@ -470,9 +475,10 @@ def render_json(groups: Groups, since: datetime, source: Path, filters: Mapping[
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
-def _dump_quota(account: str, reading: Reading) -> Mapping[str, object]:
-    """Return the latest reading of a window of a plan's quota."""
+def _dump_quota(account: str, reading: Reading, use: QuotaUse) -> Mapping[str, object]:
+    """Return the latest reading of a window of a plan's quota, and what masking did to it."""
     window, resets = reading.window, reading.resets
+    kept = use.find_kept(account, window)
     return {
         "account": account,
         "window": window.name,
@@ -482,6 +488,8 @@ def _dump_quota(account: str, reading: Reading) -> Mapping[str, object]:
         "used_at_this_pace": reading.pace,
         "read": reading.read.isoformat(timespec="seconds"),
         "resets": resets and resets.isoformat(timespec="seconds"),
+        "kept_free_by_masking": kept and kept.share,
+        "kept_free_error": kept and kept.error,
     }
 
 
@@ -519,6 +527,8 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "requests_without_counted_tokens": tally.uncounted,
         "prompt_tokens_reported": tally.prompt_tokens,
         "cached_tokens_reported": tally.cached_tokens,
+        "prompt_tokens_by_kind": _dump_kinds(tally.bill.prompt_before, tally.bill.prompt_after),
+        "dollars_by_kind": _dump_kinds(tally.bill.dollars_before, tally.bill.dollars_after),
         "cost_in_input_tokens": _dump_money(tally.bill.tokens),
         "cost_in_dollars": _dump_money(tally.bill.dollars),
         "cost_in_input_tokens_where_no_price_is_known": _dump_money(tally.bill.unpriced),
@@ -547,6 +557,10 @@ def _dump_bill(bill: Bill) -> Mapping[str, object]:
         "in_dollars": _dump_money(bill.dollars),
         "in_input_tokens_where_no_price_is_known": _dump_money(bill.unpriced),
     }
+
+
+def _dump_kinds(before: TokenKinds, after: TokenKinds) -> Mapping[str, object]:
+    return {"before": asdict(before), "after": asdict(after)}
 
 
 def _dump_money(money: Money) -> Mapping[str, object]:

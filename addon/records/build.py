@@ -87,6 +87,8 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
         "reasoning_tokens": usage.reasoning,
         "quota": answered.quota or None,
         "quota_account": answered.quota_account,
+        "learns_quota": answered.quota_account is not None
+        and received.settings.metrics.quota_saving,
     }
     seconds = answered.first_chunk_seconds
     if seconds is not None and (answered.status or 0) < _FIRST_REFUSAL:  # a refusal is no answer
@@ -221,8 +223,10 @@ def _describe_arrival(arrival: ArrivalSaving | None) -> Mapping[str, float | Non
     }
 
 
-def _describe_bill(bill: PromptCost, name: str) -> dict[str, float | None]:
+def _describe_bill(bill: PromptCost, name: str) -> dict[str, object]:
+    kinds = bill.kinds
     return {
+        f"tokens_by_kind_{name}": (round(kinds.uncached), round(kinds.read), round(kinds.written)),
         f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
         f"cost_dollars_{name}": _round_dollars(bill.dollars),
     }

@@ -416,6 +416,9 @@ class RequestRecord(_Record):
         str | None,
         means("A tag of the account whose quota that is, the same in every run on this machine."),
     ] = None
+    learns_quota: Annotated[
+        Flag, means("Whether to learn from it what masking did to that quota (`quota_saving`).")
+    ] = False
     answer_dollars: Annotated[
         Amount | None,
         means(
@@ -472,6 +475,17 @@ class RequestRecord(_Record):
     ] = None
     cached_tokens_basis: Annotated[
         Basis | None, means("Whether the cost is by the provider's report or by a simulation.")
+    ] = None
+    tokens_by_kind_before: Annotated[
+        tuple[Count, Count, Count] | None,
+        means(
+            "The prompt unmasked, as the provider counts: the tokens that are not cached, those "
+            "read from the cache, and those written to it.",
+            "tokens",
+        ),
+    ] = None
+    tokens_by_kind_after: Annotated[
+        tuple[Count, Count, Count] | None, means("The same, of the prompt masked.", "tokens")
     ] = None
     cost_tokens_before: Annotated[
         Amount | None, means("What the prompt would have cost unmasked.", "input tokens")

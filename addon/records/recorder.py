@@ -209,9 +209,16 @@ class Recorder:
                         cleared = read_cleared(body)
             except ValueError:  # it is too large once decompressed
                 self.left_out.add("answers")
+            received = answered.rewritten.received
+            # What a plan's request used counts, too, where its answer tells of no quota.
+            on_plan = (
+                received.subscription
+                and received.settings.metrics.quota_saving
+                and not received.replay
+            )
             headers = answer.headers if answer else HeaderFields(())
             quota: tuple[QuotaWindow, ...] = ()
-            if not answered.rewritten.received.replay:  # a recording tells of a quota long gone
+            if not received.replay:  # a recording tells of a quota long gone
                 quota = read_quota(headers, told, datetime.now(UTC))
             complete = answered.complete(
                 measured,
@@ -220,7 +227,7 @@ class Recorder:
                 transformations,
                 cleared,
                 quota,
-                name_account(measured.user if measured else None) if quota else None,
+                name_account(measured.user if measured else None) if quota or on_plan else None,
             )
             entry = learn(complete)
             record = make_record(complete, entry)

@@ -8,13 +8,14 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from addon.quota import Reading
+from addon.records.quota_use import QuotaUse
 from addon.records.record import Bound, RequestRecord
 from addon.stages import Resent
-from masking.accounting import NO_BILL, Bill, Margin, Money, read_margin
+from masking.accounting import NO_BILL, NO_MONEY, Bill, Margin, Money, TokenKinds, read_margin
 from masking.wire import is_plausible
 
 # What was observed only: as it was sent, and as if it had been masked
@@ -27,7 +28,7 @@ _CHANGED = (
 )
 _PAIRS = (
     *("tool_chars", "request_tokens", "bytes"),
-    *("cost_tokens", "cost_dollars"),
+    *("tokens_by_kind", "cost_tokens", "cost_dollars"),
 )
 _ERRORS = (
     *("saved_tokens_error", "saved_tokens_error_by_chance"),
@@ -91,16 +92,27 @@ def read_bill(record: RequestRecord) -> Bill:
     left_out = _read_saved_at_arrival(record)
     at_arrival = left_out.tokens.saved, left_out.tokens.margin
     tokens = Money(1, before, after, margin, calls, *at_arrival)
+    # Those of older versions do not have tokens by kind.
+    unpriced = Bill(
+        tokens=tokens,
+        unpriced=tokens,
+        prompt_before=TokenKinds(*record.tokens_by_kind_before or ()),
+        prompt_after=TokenKinds(*record.tokens_by_kind_after or ()),
+    )
     dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
     if dollars_before is None or dollars_after is None:
-        return Bill(tokens=tokens, unpriced=tokens)
+        return unpriced
+    prices = record.price_read_ratio or 0.0, record.price_write_ratio or 0.0
     # One price holds for all tokens of a request, so a record has its margins in tokens alone.
     in_dollars = margin.scale((dollars_before + dollars_after) / ((before + after) or 1.0))
     at_arrival = left_out.dollars.saved, left_out.dollars.margin
     seller, tier = record.price_borrowed_from, record.service_tier
-    return Bill(
-        tokens=tokens,
+    return replace(
+        unpriced,
+        unpriced=NO_MONEY,
         dollars=Money(1, dollars_before, dollars_after, in_dollars, calls, *at_arrival),
+        dollars_before=unpriced.prompt_before.split(dollars_before, *prices),
+        dollars_after=unpriced.prompt_after.split(dollars_after, *prices),
         answers=record.answer_dollars is not None,
         answer_dollars=record.answer_dollars or 0.0,
         borrowed={} if seller is None else {seller: 1},
@@ -338,6 +350,7 @@ class Tally:
     prompt_tokens, cached_tokens: as the providers reported them, where they reported both.
     token_counts: requests that only ask how many tokens they have, which no model answers.
     quota: the latest reading of each window of a plan's quota, by the account and its name.
+    quota_use: what those used of it that are to tell what masking did to it.
     bill: what they cost, as they were sent.
     masked_bill: the same without those that were observed only.
     conversations: the ids of the conversations.
@@ -382,6 +395,7 @@ class Tally:
     cached_tokens: int = 0
     token_counts: int = 0
     quota: dict[tuple[str, str], Reading] = field(default_factory=dict)
+    quota_use: QuotaUse = field(default_factory=QuotaUse)
     bill: Bill = NO_BILL
     masked_bill: Bill = NO_BILL
     conversations: set[str] = field(default_factory=set)
@@ -408,6 +422,8 @@ class Tally:
                 self.dry_run = self.dry_run or Tally()
                 self.dry_run.add(as_if)
         record = as_sent(record)
+        if record.learns_quota:
+            self.quota_use.add(record)
         for window in record.quota or ():
             if (when := record.when) is not None:
                 self.quota[record.quota_account or "", window.name] = Reading(window, when)

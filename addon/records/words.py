@@ -14,7 +14,8 @@ from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.counts import pluralize
 from addon.passed import Passed, name_of
-from addon.quota import Reading
+from addon.quota import QuotaWindow
+from addon.records.quota_use import QuotaUse
 from addon.records.record import Bound, RequestRecord
 from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
@@ -197,6 +198,27 @@ def render_saved(money: Money, currency: Currency) -> str:
     if (uncertain := render_uncertain(money)) is not None:
         return uncertain
     return f"{currency.render_bare(money.saved)} ({money.saved_share or 0.0:.0%})"
+
+
+def render_cache_change(bill: Bill) -> str | None:
+    """Return what masking changed about what is read from the cache, and written to it.
+
+    `masking had 690,000 fewer tokens read from it ($0.07), and 60,000 more written to it ($0.08)`.
+    None if it changed nothing.
+    """
+    before, after = bill.prompt_before, bill.prompt_after
+    paid_before, paid_after = bill.dollars_before, bill.dollars_after
+    changes = (
+        ("read from", after.read - before.read, paid_after.read - paid_before.read),
+        ("written to", after.written - before.written, paid_after.written - paid_before.written),
+    )
+    told = [
+        f"{abs(tokens):,.0f} {'more' if tokens > 0 else 'fewer'} tokens {what} it"
+        + (f" ({render_dollars(abs(dollars))})" if bill.is_all_in_dollars else "")
+        for what, tokens, dollars in changes
+        if round(tokens)
+    ]
+    return f"masking had {', and '.join(told)}" if told else None
 
 
 def list_saved(money: Money, currency: Currency, *, is_observed: bool = False) -> list[str]:
@@ -404,7 +426,7 @@ def render_tally(tally: Tally, unmasked: str | None = None) -> str:
 
 def render_last_line(tally: Tally, unmasked: str | None = None) -> str:
     """Return the line at the end of a run: the plan's quota first, if one pays, then the sums."""
-    quota = list_quota(tally.quota, datetime.now(UTC))
+    quota = list_quota(tally, datetime.now(UTC))
     return "; ".join([*quota, render_tally(tally, unmasked)])
 
 
@@ -442,21 +464,24 @@ class ToldQuota(NamedTuple):
     """A window of a plan's quota in words: `5-hour limit`, `43%`, `14:20`, `76% by then`.
 
     resets, pace: empty if that is not known.
+    kept: what masking did to it, such as `12% ±3 kept free by masking`; empty if nobody asked, and
+        `not known yet` if it is not.
     """
 
     name: str
     used: str
     resets: str
     pace: str
+    kept: str
 
 
-def tell_quota(quota: Mapping[tuple[str, str], Reading], now: datetime) -> Iterator[ToldQuota]:
+def tell_quota(tally: Tally, now: datetime) -> Iterator[ToldQuota]:
     """Yield the latest reading of each window that has not reset since.
 
     Accounts follow one another, each with its shortest window first.
     """
-    accounts = {account for account, _ in quota}
-    readings = [(account, reading) for (account, _), reading in quota.items()]
+    accounts = {account for account, _ in tally.quota}
+    readings = [(account, reading) for (account, _), reading in tally.quota.items()]
     for account, reading in sorted(
         readings, key=lambda each: (each[0], each[1].window.minutes or 0, each[1].window.name)
     ):
@@ -472,20 +497,41 @@ def tell_quota(quota: Mapping[tuple[str, str], Reading], now: datetime) -> Itera
             f"{window.used:.0%}",
             "" if resets is None else render_moment(resets, now),
             pace,
+            _render_kept(tally.quota_use, account, window),
         )
 
 
-def list_quota(
-    quota: Mapping[tuple[str, str], Reading], now: datetime, *, has_pace: bool = False
-) -> Iterator[str]:
+def _render_kept(use: QuotaUse, account: str, window: QuotaWindow) -> str:
+    if account not in use.accounts:
+        return ""
+    if (kept := use.find_kept(account, window)) is None:
+        return NOT_KNOWN_YET
+    share = f"{abs(kept.share):.{0 if abs(kept.share) >= _WHOLE_PERCENT else 1}%}"
+    error = render_error(kept.error, "{:.0f}" if kept.error >= _WHOLE_PERCENT else "{:.1f}")
+    if kept.share > 0:
+        return f"{share}{error} kept free by masking"
+    return f"{share}{error} used up by masking (docs/results.md#a-plans-quota)"
+
+
+NOT_KNOWN_YET = "not known yet"
+
+_WHOLE_PERCENT = 0.02
+"""Below it, a part of a window is told with a tenth of a percent."""
+
+
+def list_quota(tally: Tally, now: datetime, *, is_full: bool = False) -> Iterator[str]:
     """Yield how much of each window of a plan's quota is used, and when it resets.
 
-    `5-hour limit: 43% used, resets 14:20`; with `has_pace` also what the pace so far leads to.
+    `5-hour limit: 43% used, 12% ±3 kept free by masking, resets 14:20`; in full, also what the pace
+    so far leads to, and whether it is not known yet what masking did.
     """
-    for told in tell_quota(quota, now):
+    for told in tell_quota(tally, now):
+        kept = f", {told.kept}" if told.kept and told.kept != NOT_KNOWN_YET else ""
         resets = f", resets {told.resets}" if told.resets else ""
-        pace = f"; at this pace {told.pace}" if told.pace and has_pace else ""
-        yield f"{told.name}: {told.used} used{resets}{pace}"
+        pace = f"; at this pace {told.pace}" if told.pace and is_full else ""
+        yield f"{told.name}: {told.used} used{kept}{resets}{pace}"
+        if told.kept == NOT_KNOWN_YET and is_full:
+            yield f"what masking did to the {told.name} is {NOT_KNOWN_YET}"
 
 
 def render_moment(moment: datetime, now: datetime) -> str:

@@ -6,11 +6,13 @@ to simulated prefix caches, and makes out its `Bill`.
 
 from masking.accounting.bill import (
     NO_BILL,
+    NO_KINDS,
     NO_MARGIN,
     NO_MONEY,
     Bill,
     Margin,
     Money,
+    TokenKinds,
     is_about_nothing,
     read_margin,
 )
@@ -62,6 +64,7 @@ from masking.conversation import Piece
 __all__ = [
     "DEFAULT_SPREAD",
     "NO_BILL",
+    "NO_KINDS",
     "NO_MARGIN",
     "NO_MONEY",
     "PARTS",
@@ -86,6 +89,7 @@ __all__ = [
     "Sent",
     "SentPrompt",
     "Sizes",
+    "TokenKinds",
     "cache_points",
     "chain",
     "count_masked_repeats",

@@ -147,6 +147,46 @@ class Money:
 NO_MONEY = Money()
 
 
+# By kind of token
+
+
+@dataclass(frozen=True, slots=True)
+class TokenKinds:
+    """Tokens of prompts, or what they cost, by how a provider bills them.
+
+    uncached: at the plain price.
+    read, written: from the cache, and to it. Where writing costs nothing more, nothing is written.
+    """
+
+    uncached: float = 0.0
+    read: float = 0.0
+    written: float = 0.0
+
+    def __add__(self, other: "TokenKinds") -> "TokenKinds":
+        """Return the tokens, or amounts, of two groups of prompts together."""
+        return TokenKinds(
+            self.uncached + other.uncached, self.read + other.read, self.written + other.written
+        )
+
+    @property
+    def total(self) -> float:
+        """All kinds together."""
+        return self.uncached + self.read + self.written
+
+    def split(self, cost: float, read: float, write: float) -> "TokenKinds":
+        """Return what each kind of these tokens costs, where all of them cost so much.
+
+        read, write: the price of a cached and of a written token, relative to a plain one. Where a
+        prompt is written in part for an hour, all kinds share what that costs more.
+        """
+        weighted = TokenKinds(self.uncached, self.read * read, self.written * write)
+        each = cost / (weighted.total or 1.0)
+        return TokenKinds(weighted.uncached * each, weighted.read * each, weighted.written * each)
+
+
+NO_KINDS = TokenKinds()
+
+
 # In all units
 
 _Counts = Mapping[str, int]
@@ -159,7 +199,8 @@ class Bill:
     tokens: of all of them, in input tokens.
     dollars: of those whose price is known, in dollars; `unpriced`: of the others, in input tokens.
     prompt_before, prompt_after: tokens of the prompts without us, and as they were sent, as the
-        provider counts them; 0 where only its record is left.
+        provider counts them; nothing where only an older record is left.
+    dollars_before, dollars_after: what these cost, of the requests whose price is known.
     answers, answer_dollars: the requests whose answer has a price, and what these answers cost,
         which is in no other sum, and which we do not change.
     borrowed: requests at a price that was not the host's own, by whose it was; see `Pricing`.
@@ -171,8 +212,10 @@ class Bill:
     tokens: Money = NO_MONEY
     dollars: Money = NO_MONEY
     unpriced: Money = NO_MONEY
-    prompt_before: float = 0.0
-    prompt_after: float = 0.0
+    prompt_before: TokenKinds = NO_KINDS
+    prompt_after: TokenKinds = NO_KINDS
+    dollars_before: TokenKinds = NO_KINDS
+    dollars_after: TokenKinds = NO_KINDS
     answers: int = 0
     answer_dollars: float = 0.0
     borrowed: _Counts = field(default_factory=dict)
@@ -188,6 +231,8 @@ class Bill:
             unpriced=self.unpriced + other.unpriced,
             prompt_before=self.prompt_before + other.prompt_before,
             prompt_after=self.prompt_after + other.prompt_after,
+            dollars_before=self.dollars_before + other.dollars_before,
+            dollars_after=self.dollars_after + other.dollars_after,
             answers=self.answers + other.answers,
             answer_dollars=self.answer_dollars + other.answer_dollars,
             borrowed=_add_counts(self.borrowed, other.borrowed),
@@ -258,6 +303,7 @@ class Bill:
             dollars=leave(self.dollars),
             unpriced=leave(self.unpriced),
             prompt_after=self.prompt_before,
+            dollars_after=self.dollars_before,
             unknown=self.tokens.requests,
         )
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Literal, NamedTuple
 
-from masking.accounting.bill import NO_MARGIN, NO_MONEY, Bill, Margin, Money
+from masking.accounting.bill import (
+    NO_KINDS,
+    NO_MARGIN,
+    NO_MONEY,
+    Bill,
+    Margin,
+    Money,
+    TokenKinds,
+)
 from masking.accounting.prompt import Comparison, Prompt
 from masking.prices import Pricing
 from masking.wire import Usage
@@ -329,7 +337,7 @@ class PromptTokens(NamedTuple):
 
 
 class PromptCost(NamedTuple):
-    """What a prompt costs: its tokens, those of them that are cached, and the price.
+    """What a prompt costs: its tokens, those of them that are cached or written, and the price.
 
     `cost` is in input-token equivalents: as much as this many plain input tokens of a prompt below
     every price step cost. `dollars` is None if the price is not known. Neither includes the answer.
@@ -339,6 +347,12 @@ class PromptCost(NamedTuple):
     cached: float
     cost: float
     dollars: float | None
+    written: float = 0.0
+
+    @property
+    def kinds(self) -> TokenKinds:
+        """Its tokens by what a token of their kind costs."""
+        return TokenKinds(self.prompt - self.cached - self.written, self.cached, self.written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -422,12 +436,20 @@ def price_request(
     # What the tokens cost that are not cached. If the provider says how many of them are written,
     # the same part is written of the other prompt.
     if usage.written is None:
-        price = _price_uncached(sent, sent_tokens, cached, pricing)
-        other_price = _price_uncached(other, other_tokens, other_cached, pricing)
+        written = _count_written(sent, sent_tokens, cached)
+        other_written = _count_written(other, other_tokens, other_cached)
+        price = mean_price(sent_tokens - cached, written, pricing.write)
+        other_price = mean_price(other_tokens - other_cached, other_written, pricing.write)
+        if pricing.write == 1:  # where writing costs nothing more, nobody speaks of it
+            written = other_written = 0.0
     else:
         price = other_price = _price_as_reported(sent_tokens - cached, usage, pricing)
-    paid = _price(sent_tokens, cached, price, pricing)
-    estimated = _price(other_tokens, other_cached, other_price, pricing)
+        uncached = sent_tokens - cached
+        written = min(float(usage.written), uncached)
+        part = written / uncached if uncached > 0 else 1.0
+        other_written = part * max(0.0, other_tokens - other_cached)
+    paid = _price(sent_tokens, cached, written, price, pricing)
+    estimated = _price(other_tokens, other_cached, other_written, other_price, pricing)
 
     # How far the estimated bill may be off. An error in what was masked before is in the whole
     # prompt and in its cached part alike, so it costs as much as cached tokens do (`shared`); the
@@ -459,12 +481,13 @@ def price_request(
     )
 
 
-def _price_uncached(prompt: PromptTokens, tokens: float, cached: float, pricing: Pricing) -> float:
-    """Return the mean price of tokens that are not cached: those are written that can be."""
+def _count_written(prompt: PromptTokens, tokens: float, cached: float) -> float:
+    """Return how many of a prompt's tokens that are not cached are written: all that can be."""
+    uncached = max(0.0, tokens - cached)
     if prompt.writable is None:
-        return pricing.write
+        return uncached
     writable = prompt.writable * tokens / max(1, prompt.tokens)
-    return mean_price(tokens - cached, writable - cached, pricing.write)
+    return min(uncached, max(0.0, writable - cached))
 
 
 def _price_as_reported(tokens: float, usage: Usage, pricing: Pricing) -> float:
@@ -485,10 +508,13 @@ def mean_price(tokens: float, written: float, write: float) -> float:
     return part * write + (1 - part)
 
 
-def _price(prompt: float, cached: float, uncached: float, pricing: Pricing) -> PromptCost:
+def _price(
+    prompt: float, cached: float, written: float, uncached: float, pricing: Pricing
+) -> PromptCost:
     cached = min(prompt, cached)
     cost = pricing.cost_of(prompt, cached, uncached)
-    return PromptCost(float(prompt), float(cached), cost, pricing.in_dollars(cost))
+    written = min(prompt - cached, written)
+    return PromptCost(float(prompt), float(cached), cost, pricing.in_dollars(cost), written)
 
 
 class MovePrice(NamedTuple):
@@ -557,7 +583,8 @@ def price_left_out(
         return None
     cached = sum([tokens for at, tokens in left_out.items() if at < whole.pieces])
     new = sum(left_out.values()) - cached
-    uncached = _price_uncached(whole, float(whole.tokens), float(whole.common), pricing)
+    written = _count_written(whole, float(whole.tokens), float(whole.common))
+    uncached = mean_price(whole.tokens - whole.common, written, pricing.write)
     rate, hit_rate, before = counts.rate, cost.hit_rate, cost.before
     # A cache that held more than was sent before, as far as is known, would have held some of it.
     common = whole.common * rate.value
@@ -596,10 +623,18 @@ def make_bill(
         tokens=tokens,
         dollars=dollars,
         unpriced=unpriced,
-        prompt_before=before.prompt,
-        prompt_after=after.prompt,
+        prompt_before=before.kinds,
+        prompt_after=after.kinds,
+        dollars_before=_split_dollars(before, pricing),
+        dollars_after=_split_dollars(after, pricing),
         answers=answer is not None,
         answer_dollars=answer or 0.0,
         borrowed={} if pricing.borrowed_from is None else {pricing.borrowed_from: 1},
         standard={} if pricing.standard_for is None else {pricing.standard_for: 1},
     )
+
+
+def _split_dollars(prompt: PromptCost, pricing: Pricing) -> TokenKinds:
+    if prompt.dollars is None:
+        return NO_KINDS
+    return prompt.kinds.split(prompt.dollars, pricing.read, pricing.write)

@@ -522,6 +522,12 @@ class MetricsSettings:
         description="If more than 90% of a limit of your Claude or ChatGPT plan is used, and at "
         "your present pace all of it before it resets, the log says so, once until then.",
     )
+    quota_saving: StrictBool = Field(
+        default=False,
+        description="Whether to learn what masking does to the limits of your plan, from how they "
+        "rise from response to response. `obsmask status`, the page and the last line say it once "
+        "it is known.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)

@@ -217,11 +217,11 @@ def record(when: datetime, account: str, *windows: QuotaWindow) -> RequestRecord
     )
 
 
-def say(*records: RequestRecord, has_pace: bool = False) -> list[str]:
+def say(*records: RequestRecord, is_full: bool = False) -> list[str]:
     tally = Tally()
     for each in records:
         tally.add(each)
-    return [*list_quota(tally.quota, NOW, has_pace=has_pace)]
+    return [*list_quota(tally, NOW, is_full=is_full)]
 
 
 def test_the_latest_of_each_window_is_told_and_one_that_an_answer_lacks_stays() -> None:
@@ -270,7 +270,7 @@ def test_the_pace_is_told_where_it_is_asked_for() -> None:
         "5-hour limit: 75% used, resets 14:00; at this pace all of it by 13:00",
         "weekly limit: 20% used, resets Tue 00:00; at this pace 40% by then",
         "weekly limit (oi): 101% used, resets Tue 00:00",
-    ] == say(record(NOW, "1a9a", *windows), has_pace=True)
+    ] == say(record(NOW, "1a9a", *windows), is_full=True)
 
 
 def test_the_last_line_of_a_run_leads_with_it() -> None:

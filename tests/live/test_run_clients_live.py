@@ -50,6 +50,7 @@ class Case(NamedTuple):
 
 LEADS = "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com"
 MASKED = (" requests; input ", ", without masking ", "; obsmask page shows each request")
+USED_UP = " used up by masking (docs/results.md#a-plans-quota), resets "
 QUOTA = ("obsmask: 5-hour limit: ", "% used, resets ", "; weekly limit: ")
 DROPPED = " had reasoning dropped that no longer fits: since then "
 CLEARED = " requests asked the provider to clear; "
@@ -60,6 +61,8 @@ CASES = (
     Case("opencode", (), MASKED),
     Case("claude-code", (), (*MASKED, LEADS)),
     Case("claude-code-oauth", (), (*MASKED, LEADS, *QUOTA)),
+    # What it moves at every turn is written anew: the provider's plan counts that.
+    Case("claude-code-oauth", ("--set", "metrics.quota_saving=true"), (*MASKED, LEADS, USED_UP)),
     Case(
         "claude-code",
         ("--as-it-is",),
@@ -140,7 +143,7 @@ def run_agent(
     replies = script_replies(client, workspace.work)
     (folder / "outer").mkdir()
     tls = folder / "tls"
-    with Provider(wrap(replies), tls_folder=tls, strict=True, plan=Plan()) as provider:
+    with Provider(wrap(replies), tls_folder=tls, strict=True, plan=Plan(step=0.0001)) as provider:
         behind = (
             *("--set", "connection_strategy=lazy"),
             *("--set", f"ssl_verify_upstream_trusted_ca={provider.ca}"),

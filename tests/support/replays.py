@@ -44,7 +44,7 @@ def priced_anew(request: ReplayedRequest, before: PromptCost, after: PromptCost)
     tokens = Money(1, before.cost, after.cost)
     dollars = Money(1, before.dollars or 0.0, after.dollars or 0.0)
     bill = Bill(
-        tokens=tokens, dollars=dollars, prompt_before=before.prompt, prompt_after=after.prompt
+        tokens=tokens, dollars=dollars, prompt_before=before.kinds, prompt_after=after.kinds
     )
     return replace(request, entry=replace(request.entry, cost=cost, bill=bill))
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting import NO_BILL, NO_MARGIN, Bill, Margin, Money
+from masking.accounting import NO_BILL, NO_KINDS, NO_MARGIN, Bill, Margin, Money, TokenKinds
 
 amounts = st.integers(0, 10**6).map(float)
 margins = st.builds(Margin, amounts, amounts)
@@ -17,13 +17,16 @@ money = st.builds(
     margins,
 )
 counts = st.dictionaries(st.sampled_from(["OpenAI", "Anthropic", "flex"]), st.integers(1, 9))
+kinds = st.builds(TokenKinds, amounts, amounts, amounts)
 bills = st.builds(
     Bill,
     tokens=money,
     dollars=money,
     unpriced=money,
-    prompt_before=amounts,
-    prompt_after=amounts,
+    prompt_before=kinds,
+    prompt_after=kinds,
+    dollars_before=kinds,
+    dollars_after=kinds,
     answers=st.integers(0, 9),
     answer_dollars=amounts,
     borrowed=counts,
@@ -42,13 +45,17 @@ def test_bills_add_up_in_any_order(one: Bill, two: Bill, three: Bill) -> None:
 
 def test_every_figure_of_a_bill_is_added() -> None:
     some = Money(1, 9.0, 5.0, Margin(0.5, 0.25), 2, 3.0, Margin(0.125))
+    before, after = TokenKinds(1.0, 6.0, 2.0), TokenKinds(1.0, 1.0, 3.0)
     bill = Bill(
-        tokens=some, dollars=some, unpriced=some, prompt_before=9.0, prompt_after=5.0, answers=1,
+        tokens=some, dollars=some, unpriced=some, prompt_before=before, prompt_after=after,
+        dollars_before=before, dollars_after=after, answers=1,
         answer_dollars=0.5, borrowed={"OpenAI": 1}, standard={"flex": 1}, on_plan=1, unknown=1,
     )  # fmt: skip
     twice = Money(2, 18.0, 10.0, Margin(1.0, 0.5), 4, 6.0, Margin(0.25))
     assert bill + bill == Bill(
-        tokens=twice, dollars=twice, unpriced=twice, prompt_before=18.0, prompt_after=10.0,
+        tokens=twice, dollars=twice, unpriced=twice,
+        prompt_before=TokenKinds(2.0, 12.0, 4.0), prompt_after=TokenKinds(2.0, 2.0, 6.0),
+        dollars_before=TokenKinds(2.0, 12.0, 4.0), dollars_after=TokenKinds(2.0, 2.0, 6.0),
         answers=2, answer_dollars=1.0, borrowed={"OpenAI": 2}, standard={"flex": 2}, on_plan=2,
         unknown=2,
     )  # fmt: skip
@@ -83,13 +90,20 @@ def test_both_parts_of_a_saving_come_to_all_of_it() -> None:
 
 
 def test_where_nobody_knows_what_was_saved_it_stands_as_if_nothing_was() -> None:
-    bill = Bill(tokens=TOKENS, dollars=DOLLARS, prompt_before=9.0, prompt_after=5.0)
+    before, after = TokenKinds(1.0, 6.0, 2.0), TokenKinds(1.0, 1.0, 3.0)
+    bill = Bill(tokens=TOKENS, dollars=DOLLARS, prompt_before=before, prompt_after=after)
     unsaved = bill.without_saving()
     assert (Money(3, 9.0, 9.0), Money(3, 0.9, 0.9)) == (unsaved.tokens, unsaved.dollars)
-    assert (9.0, NO_MARGIN) == (unsaved.prompt_after, unsaved.dollars.margin)
+    assert (before, NO_MARGIN) == (unsaved.prompt_after, unsaved.dollars.margin)
     assert [True, False, True, True] == [
         each.is_saving_known for each in (bill, unsaved, bill + unsaved, NO_BILL)
     ]
+
+
+def test_a_cost_is_split_by_what_a_token_of_each_kind_costs() -> None:
+    tokens = TokenKinds(100.0, 1_000.0, 400.0)
+    assert TokenKinds(1.0, 1.0, 5.0) == tokens.split(7.0, 0.1, 1.25)
+    assert (1_500.0, NO_KINDS) == (tokens.total, NO_KINDS.split(0.0, 0.1, 1.25))
 
 
 def test_calls_that_asked_again_stand_where_the_request_does() -> None:

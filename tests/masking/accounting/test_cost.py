@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import cost as costs
-from masking.accounting.bill import NO_MARGIN, NO_MONEY, Margin, Money, read_margin
+from masking.accounting.bill import NO_MARGIN, NO_MONEY, Margin, Money, TokenKinds, read_margin
 from masking.accounting.cost import (
     DEFAULT_SPREAD,
     Basis,
@@ -358,6 +358,12 @@ def test_what_is_not_cached_costs_what_was_written_of_it(written: int | None, pr
     cost = spend(Usage(prompt=6_000, cached=5_000, written=written), pricing=WRITTEN)
     assert cost.after.cost == pytest.approx(500 + 1_000 * price)
     assert cost.before.cost == pytest.approx(900 + 1_000 * price)
+    for prompt, read in ((cost.after, 5_000), (cost.before, 9_000)):
+        kinds = TokenKinds(1_000 - 4_000 * (price - 1), read, 4_000 * (price - 1))
+        assert kinds == prompt.kinds
+        assert [*astuple(kinds.split(prompt.cost, 0.1, 1.25))] == pytest.approx(
+            [kinds.uncached, 0.1 * kinds.read, 1.25 * kinds.written]
+        )
 
 
 def test_where_all_is_cached_what_the_other_prompt_lacks_is_written() -> None:

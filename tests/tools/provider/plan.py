@@ -5,7 +5,7 @@ and the event are those that claude-code and codex read.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.tools.provider.script import JsonDict, Received
@@ -57,11 +57,15 @@ class Plan:
     """What an account has used of its quota, and how it is told.
 
     step: what is told is rounded to this part.
+    tells: whether the next answer tells of it; not all do.
+    clock: returns the time, in seconds since 1970.
     """
 
     weights: Weights = field(default_factory=Weights)
     windows: list[Window] = field(default_factory=make_windows)
     step: float = 0.01
+    tells: Callable[[], bool] = lambda: True
+    clock: Callable[[], float] = time.time
 
     def add(self, usage: JsonDict) -> None:
         """Count a request, by the usage that its answer reports, in the words of either vendor."""
@@ -72,11 +76,17 @@ class Plan:
         plain = usage.get("input_tokens", 0) - cached
         tokens = plain + self.weights.read * (read + cached) + self.weights.written * written
         tokens += self.weights.output * usage.get("output_tokens", 0)
+        self.use(tokens)
+
+    def use(self, tokens: float) -> None:
+        """Use so many plain input tokens, as another program of the account does."""
         for window in self.windows:
-            window.add(tokens, time.time())
+            window.add(tokens, self.clock())
 
     def headers(self, received: Received) -> Iterator[tuple[str, str]]:
         """Yield the header fields of an answer; none where no plan pays for the request."""
+        if not self.tells():
+            return
         if received.header("authorization").startswith("Bearer sk-ant-oat"):
             yield "anthropic-ratelimit-unified-status", "allowed"
             yield "anthropic-ratelimit-unified-representative-claim", "five_hour"
