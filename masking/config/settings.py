@@ -1,12 +1,10 @@
-"""The settings: every key of a configuration file, its type, its default, and what it does.
+"""The settings: every table of a configuration file, and its keys.
 
-This is the only place that describes a key: `config.toml`, the tables of `docs/reference.md` and
-the help of the options of `obsmask` are written from these fields (`python -m
-tests.tools.make_docs`).
-
-The classes are the tables of the file. Those of the strategies become the policies of the Python
-API, whose own defaults are those of the original specification. A value that cannot be right raises
-ConfigError with the path inside the value, such as `[0]`.
+The classes are the tables. A key's field has its type, its default and its description, from which
+`config.toml`, the tables of `docs/reference.md` and the help of options are written (`python -m
+tests.tools.make_docs`). The keys of the strategies are declared in their policies, whose defaults
+in Python are those of the original specification. A reader raises ConfigError, with the path inside
+the value, such as `[0]`, for a value that cannot be right.
 """
 
 import dataclasses
@@ -16,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -34,17 +32,18 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from masking.arrival import ArrivalPolicy
+from masking.arrival import ArrivalPolicy, ArrivalSettings
 from masking.config.rules import ANY, RequestFacts, Rule, find_first
 from masking.errors import ConfigError
 from masking.mcp import McpSettings
 from masking.patterns import check_host, normalize_host
 from masking.prices import MAX_PRICE, CachePricing, OwnPrice, OwnWindow, PriceSettings
-from masking.redaction import RedactionPolicy
+from masking.redaction import RedactionPolicy, RedactionSettings
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies
-from masking.window import BoundReasoning, MaskPolicy
-from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
+from masking.window import MaskPolicy
+
+_Table = TypeVar("_Table", bound=type[Any])
 
 TABLE = ConfigDict(extra="forbid", defer_build=True)
 """An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
@@ -146,118 +145,36 @@ Folder = Annotated[str, AfterValidator(_read_folder)]
 OwnAddress = Annotated[str, AfterValidator(_read_own_address)]
 Headers = Annotated[Mapping[str, str], PlainValidator(_read_headers)]
 
-_PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
+# The strategies' tables: what their policies declare
+
+_STRICT: Mapping[object, Any] = {
+    bool: StrictBool,
+    int: StrictInt,
+    int | None: StrictInt | None,
+    float: StrictFloat,
+}
+"""What a value in a file has to be: no 1 for true, no 8.0 for 8."""
+
+
+def takes_settings(table: _Table) -> _Table:
+    """Make keys of the settings that a table inherits, with the shipped defaults."""
+    for field in dataclasses.fields(table):
+        table.__annotations__[field.name] = _STRICT.get(field.type, field.type)
+        again = dataclasses.field(default=field.metadata["shipped"], metadata=field.metadata)
+        setattr(table, field.name, again)
+    return table
+
+
+def _values_of(table: object, policy: type[Any]) -> dict[str, Any]:
+    """Return the values that a table has for a policy's settings."""
+    return {each.name: getattr(table, each.name) for each in dataclasses.fields(policy)}
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class Schema1Table:
+@takes_settings
+class Schema1Table(MaskPolicy):
     """The window."""
 
-    enabled: StrictBool = Field(
-        default=True,
-        description="Mask old tool results. `false` undoes all masking and shortening: unless "
-        "redaction or reduction is on, every request goes out as the agent wrote it.",
-    )
-    window_turns: StrictInt = Field(
-        default=8,
-        description="How many of the latest tool turns keep their results; 0 turns masking off. A "
-        "tool turn is an assistant message with tool calls, plus all their results. For OpenHands, "
-        "the default is 36.",
-    )
-    keep_errors: StrictBool = Field(
-        default=True, description="Keep results that look like errors, no matter how old."
-    )
-    error_words_max_chars: StrictInt = Field(
-        default=2_000,
-        description="In results up to this many characters, a single word such as `traceback` "
-        "marks an error. Longer results are full of such words. At any length, an error is also "
-        "marked by a sign at the start of a line (a traceback, `SomethingError: ...`, a non-zero "
-        "exit code) and by JSON that reports one (`error`, `status`, `exit_code`, `returncode`, "
-        "`success`).",
-    )
-    keep_last_k_per_tool: StrictInt = Field(
-        default=0,
-        description="Keep the last K results of each tool, no matter how old; 0 turns this off.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Keep these tools' results, no matter how old. In this list and the next two, "
-        '`*` matches any text, `?` one character, and `[ab]` one of these: `["todo_*", '
-        '"read_skill"]`.',
-    )
-    mask_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Mask only these tools' results; if empty, those of all tools. If both lists "
-        "name a tool, its results are kept.",
-    )
-    keep_arguments: tuple[str, ...] = Field(
-        default=(),
-        description="Keep the results of calls with an argument value that matches one of these "
-        'patterns, no matter how old: `["*/PLAN.md"]`. Only string arguments count, and a pattern '
-        "must match the whole value.",
-    )
-    keep_latest_turns: StrictInt = Field(
-        default=0,
-        description="Keep the latest result of each target (same tool, same path-like argument) "
-        "for this many turns; 0 turns this off. Older results of the target are masked as usual.",
-    )
-    target_arguments: tuple[str, ...] = Field(
-        default=("file_path", "path", "filename", "filePath"),
-        description="The arguments that can name a call's target; the first in this list that a "
-        "call has is used.",
-    )
-    keep_rereads: StrictBool = Field(
-        default=False,
-        description="If the agent repeats a call (same tool, same arguments) after its result has "
-        "left the window, keep the new result. The earlier one stays masked. It costs a few points "
-        "of the bill, and spares few calls.",
-    )
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder. Fields: `{tool_call_id}` and `{tool_name}` (at most "
-        "64 characters each), `{original_chars}`, `{original_tokens}` (estimated), `{arguments}` "
-        "of the call, and `{recall}`, the ID under which the result is kept (see "
-        "`[observation_masking.recall]`). Keep it short: it is sent for every masked result.",
-    )
-    placeholder_arguments_chars: StrictInt = Field(
-        default=DEFAULT_ARGUMENTS_CHARS,
-        description="Shorten `{arguments}` in placeholders to this many characters (at most "
-        "1000), on one line.",
-    )
-    skip_if_not_shorter: StrictBool = Field(
-        default=True,
-        description="Don't mask a result unless its placeholder is shorter, in both characters "
-        "and estimated tokens. When moving the boundary has a price, this is always on.",
-    )
-    mask_text_parts: StrictBool = Field(
-        default=True,
-        description="Also mask the text of results that are lists of parts (qwen-code, "
-        "OpenHands). All other parts stay as they are.",
-    )
-    mask_images: StrictBool = Field(
-        default=False,
-        description="Also mask images in old results, such as browser screenshots: each becomes a "
-        "text that says what it was (`[image: png 1280x800 masked]`). Documents and all other "
-        "parts stay.",
-    )
-    keep_last_images: StrictInt = Field(
-        default=3,
-        description="With `mask_images`, keep the results that hold the last K images, no matter "
-        "how old; 0 turns this off.",
-    )
-    bound_reasoning: BoundReasoning = Field(
-        default="try",
-        description='What to do with results that later reasoning is bound to: `"keep"` masks '
-        'none of them; `"try"` masks them where Anthropic accepts that; `"drop"` also masks them '
-        "where the provider then drops the reasoning: OpenAI does so silently, and Anthropic if a "
-        "request asks for it, by the field `thinking.block_binding` and one more name in the "
-        "`anthropic-beta` header. The newest models bind their reasoning to everything before it, "
-        "tool results included. Anthropic accepts masking for accounts created before August 31, "
-        "2026, at claude-opus-5-5, sonnet-5-5, haiku-5-5, and fable-5-1. To find out, the proxy "
-        "masks one request from Claude Code or pydantic-ai; if Anthropic refuses it, the proxy "
-        "sends the agent's own bytes at once, the agent gets the response to those, and the "
-        "account is left alone for 30 days. This needs the memory.",
-    )
     provider_clearing: StrictBool = Field(
         default=False,
         description="For models that reject changed tool results: have Anthropic clear old ones "
@@ -269,10 +186,6 @@ class Schema1Table:
         "`bound_reasoning`, but one known to accept masked results gets those instead. A request "
         "that is refused with the edit is sent again without it; if that is accepted, the rest of "
         "the conversation goes out without it, too.",
-    )
-    min_chars: StrictInt = Field(
-        default=0,
-        description="Don't mask results shorter than this many characters.",
     )
     resend_on_400: StrictBool = Field(
         default=False,
@@ -297,164 +210,52 @@ class Schema1Table:
         "to it when nothing else is known. Assuming a cache where there is none costs part of the "
         "savings; the opposite can more than double the bill.",
     )
-    max_loss: StrictFloat = Field(
-        default=0.1,
-        description="The most that masking may add to a conversation's bill, at every request, as "
-        "a fraction of what it would have cost unmasked: in estimated tokens, at the prices in "
-        "use.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy()  # raises ConfigError
 
     def to_policy(self) -> MaskPolicy:
-        """Return the policy of the window. Raises ConfigError."""
-        values = {
-            name: value
-            for name, value in vars(self).items()
-            if name in MaskPolicy.__dataclass_fields__
-        }
-        return MaskPolicy(**values)
+        """Return the policy of the window."""
+        return MaskPolicy(**_values_of(self, MaskPolicy))
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class ArrivalTable:
+@takes_settings
+class ArrivalTable(ArrivalSettings):
     """At arrival. `error_words_max_chars` and `placeholder_arguments_chars` of `schema1` hold."""
-
-    enabled: StrictBool = Field(
-        default=False,
-        description="Shorten a long tool result to its head and tail the first time it is sent, "
-        "and send the same text from then on. The provider's cache has never held it, so this "
-        "saves no matter what a cached token costs, and works even where nothing old may be "
-        "masked. Errors stay whole, and so do the results of calls that name a file. `false` "
-        "stops new cuts; results already sent shortened stay so until `schema1.enabled` is "
-        "`false`.",
-    )
-    max_chars: StrictInt = Field(
-        default=ArrivalPolicy.max_chars, description="Shorten texts longer than this."
-    )
-    head_chars: StrictInt = Field(
-        default=ArrivalPolicy.head_chars,
-        description="How much of their beginning is kept, at most; up to 200 characters less if "
-        "that ends at a line break.",
-    )
-    tail_chars: StrictInt = Field(
-        default=ArrivalPolicy.tail_chars,
-        description="How much of their end is kept, at most, likewise.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.keep_tools,
-        description="These tools' results stay whole (patterns, as in `schema1`). The defaults "
-        "are sub-agents, whose reports can't be had again, and skills.",
-    )
-    only_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.only_tools,
-        description="Shorten only these tools' results; if empty, those of all tools.",
-    )
-    file_arguments: tuple[str, ...] = Field(
-        default=ArrivalPolicy.file_arguments,
-        description="The arguments that name a file. The result of a call that has one stays "
-        "whole, because an agent that reads a file wants all of it, and reads again what it "
-        "doesn't get. (A call with `pattern`, `query`, or `regex` is a search, not a read.) So "
-        "does the result of a shell command that only prints files (`cat`, `sed -n`). If empty, "
-        "reads are shortened, too.",
-    )
-    marker_template: str = Field(
-        default=ArrivalPolicy.marker_template,
-        description="Text between head and tail. Fields: `{left_out_chars}`, `{original_chars}`, "
-        "`{arguments}` of the call, and `{recall}`, the ID under which the whole text is kept "
-        "(see `[observation_masking.recall]`).",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(Schema1Table())  # raises ConfigError
 
     def to_policy(self, schema1: Schema1Table) -> ArrivalPolicy:
         """Return the policy, given the settings of the window. Raises ConfigError."""
         return ArrivalPolicy(
-            **vars(self),
+            **_values_of(self, ArrivalSettings),
             arguments_chars=schema1.placeholder_arguments_chars,
             error_words_max_chars=schema1.error_words_max_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class RedactionTable:
+@takes_settings
+class RedactionTable(RedactionSettings):
     """Redaction. `placeholder_arguments_chars` of `schema1` holds here, too."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Replace the results of some tools as soon as the assistant has responded "
-        "without calling a tool. Runs before the window. `STREAM_REDACTION_ENABLED` in the "
-        "environment overrides it.",
-    )
-    tool_names: tuple[str, ...] = Field(
-        default=(), description="The tools, by their exact names. If empty: none."
-    )
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder, also where the window masks these tools. Fields as "
-        "in `schema1`, but for `{recall}`.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(0)  # raises ConfigError
-
     def to_policy(self, placeholder_arguments_chars: int) -> RedactionPolicy:
-        """Return the policy. Raises ConfigError."""
+        """Return the policy."""
         return RedactionPolicy(
-            self.enabled, self.tool_names, self.placeholder_template, placeholder_arguments_chars
+            **_values_of(self, RedactionSettings),
+            placeholder_arguments_chars=placeholder_arguments_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class ReductionTable(ReductionOptions):
     """Reduction."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Fit a history that is too long into a budget: mask old results; if that "
-        "isn't enough, replace old messages with a summary; else drop them. Runs last. Only this "
-        "removes messages.",
-    )
-    max_input_chars: StrictInt = Field(
-        default=400_000, description="The budget: characters of all texts. 0 turns this off."
-    )
-    preserve_recent_raw_turns: StrictInt = Field(
-        default=4,
-        description="This many of the last messages stay as they are, along with whatever is "
-        "paired with them. System messages always do, and so do results that the model hasn't "
-        "read.",
-    )
-    summary_max_chars: StrictInt = Field(
-        default=1_400,
-        description="The longest summary. 0: none, and old messages are dropped right away.",
-    )
-    observation_masking: StrictBool = Field(
-        default=True, description="`false` skips the first stage."
-    )
-    max_observation_chars: StrictInt = Field(
-        default=80, description="The longest placeholder of the first stage."
-    )
-
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class McpTable(McpSettings):
     """The answers of MCP servers."""
 
-    enabled: StrictBool = Field(
-        default=False, description="Cut long strings in the responses of MCP servers over HTTP."
-    )
-    max_chars: StrictInt = Field(
-        default=4_000, description="Cut strings longer than this. 0 turns this off."
-    )
-    head_chars: StrictInt = Field(default=2_000, description="How much of their beginning is kept.")
-    tail_chars: StrictInt = Field(default=2_000, description="How much of their end is kept.")
-    endpoints: tuple[str, ...] = Field(
-        default=(),
-        description="MCP servers, as `host/path` (`*` matches anything). Others are recognized by "
-        "what their clients send.",
-    )
+
+# The other tables
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
