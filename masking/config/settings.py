@@ -530,10 +530,9 @@ class Tables:
 
     mode: Mode = Field(
         default="on",
-        description='`"on"`, or `"observe"`: everything is decided, counted, and priced, and '
-        "nothing is changed. Every request goes out as the agent wrote it, and the records say "
-        'what masking would have saved. A strategy that is off isn\'t observed either. `"off"`: '
-        "every strategy is off, no matter what its own table says.",
+        description='`"on"`; `"observe"`: every request goes out as the agent wrote it, and the '
+        'records say what masking would have saved; or `"off"`: every strategy is off, no matter '
+        "what its own table says. A strategy that is off isn't observed either.",
     )
     holdout_percent: StrictFloat = Field(
         default=0.0,
@@ -612,6 +611,22 @@ class Tables:
         if arrival.marker.names_recall and not self.recall.enabled:
             raise ConfigError("{recall} needs recall.enabled = true", "arrival.marker_template")
 
+
+def find_key(name: str) -> FieldInfo:
+    """Return the key of a setting, by `table.key`, or by its name where it is outside of tables."""
+    table, _, key = name.rpartition(".")
+    found: Any = list_keys(Tables)[table].annotation if table else Tables
+    return list_keys(found)[key]
+
+
+COMMON = (
+    "mode",
+    *("schema1.window_turns", "schema1.keep_errors", "schema1.keep_tools"),
+    *("schema1.bound_reasoning", "schema1.max_loss"),
+    *("arrival.enabled", "recall.enabled", "page.port"),
+    *("hosts.only", "hosts.uncached", "hosts.never_more", "prices"),
+)
+"""What people set. The shipped file has these, and screens and pages show them first."""
 
 CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
 """Tool turns, for clients that a window of the usual size harms, by their name in the records.

@@ -97,8 +97,9 @@ class MaskPolicy:
     )
     keep_tools: tuple[str, ...] = setting(
         (),
-        "Keep these tools' results, no matter how old. In this list and the next two, `*` matches "
-        'any text, `?` one character, and `[ab]` one of these: `["todo_*", "read_skill"]`.',
+        'Keep the results of these tools, no matter how old: `["todo_*", "read_skill"]`. In lists '
+        "of tools and of argument values, `*` matches any text, `?` one character, and `[ab]` one "
+        "of these.",
         check=globs,
     )
     mask_tools: tuple[str, ...] = setting(

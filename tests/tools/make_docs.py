@@ -22,8 +22,8 @@ import masking
 from addon.commands.group import obsmask
 from addon.config_commands import dump_toml
 from addon.records.record import McpRecord, RequestRecord, describe_fields
+from masking.config import COMMON, find_key, list_keys
 from masking.config import ROOT as ROOT_TABLE
-from masking.config import list_keys
 from masking.config.settings import Tables
 from masking.model import REASONS
 from masking.redaction import RedactionPolicy
@@ -42,11 +42,14 @@ from tests.support.places import CONFIG, ROOT
 _PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SHOWN = 3
 _WIDTH = 100
+_ROOM = 300
+"""Characters of a comment in `config.toml`, in whole sentences."""
 
 _HEAD = """\
-The configuration of observation-masking. A change while the proxy runs takes effect within about
-half a second, and the log says so. A file with a mistake in it changes nothing, and the log says
-what is wrong."""
+The settings of observation-masking that people change. There are more, which can stand here, too:
+`obsmask config --all` explains each. A change while the proxy runs takes effect within about half a
+second, and the log says so. A file with a mistake in it changes nothing, and the log says what is
+wrong."""
 
 TABLES = {
     name: key.annotation
@@ -54,6 +57,9 @@ TABLES = {
     if isinstance(key.annotation, type) and list_keys(key.annotation)
 }
 """The tables of the configuration, by their names."""
+
+COMMON_KEYS = {name: find_key(name) for name in COMMON}
+"""The settings that people set, by `table.key`."""
 
 LISTS_OF_TABLES = ("prices", "windows", "rules")
 
@@ -72,39 +78,38 @@ def main() -> int:
 
 
 def write_config() -> str:
-    """Return the shipped configuration: every key of every table, with its description above it."""
+    """Return the shipped configuration: what people set, each with its description above it."""
     return "\n".join(_list_config_lines())
 
 
 def _list_config_lines() -> Iterator[str]:
     yield from _comment(_HEAD)
     yield ""
-    yield f"[{ROOT_TABLE}]"
-    for name, key in list_keys(Tables).items():
-        if name in TABLES:
-            yield f"[{ROOT_TABLE}.{name}]"
-            for inner, inner_key in list_keys(TABLES[name]).items():
-                yield from _assign(inner, inner_key, is_set=(name, inner) != _LEFT_TO_CLIENTS)
-        elif name in LISTS_OF_TABLES:
+    last = ""
+    for name, key in COMMON_KEYS.items():
+        *outer, inner = name.split(".")
+        header = f"[{'.'.join((ROOT_TABLE, *outer))}]"
+        if name in LISTS_OF_TABLES:
             yield from _comment(key.description)
             for example in key.examples or ():
                 yield "#"
                 yield from (f"# {line}".rstrip() for line in _list_example(name, example))
-            if name != LISTS_OF_TABLES[-1]:
-                yield ""
-        else:
-            yield from _assign(name, key)
+            continue
+        if header != last:
+            yield header
+        yield from _assign(inner, key, is_set=name != _LEFT_TO_CLIENTS)
+        last = header
     yield ""
 
 
-_LEFT_TO_CLIENTS = ("schema1", "window_turns")
+_LEFT_TO_CLIENTS = "schema1.window_turns"
 """A setting that a copy of the file must not make the user's own: it has another default for some
 clients."""
 
 
 def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
     """Yield a key with its description and its default; behind a `#` unless the file sets it."""
-    yield from _comment(key.description)
+    yield from _comment(_shorten(key.description or ""))
     line = f"{'' if is_set else '#'}{name} = {_literal(key.default)}"
     if len(line) <= _WIDTH:
         yield line
@@ -113,6 +118,16 @@ def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
         yield from (f"    {_literal(each)}," for each in key.default)
         yield "]"
     yield ""
+
+
+def _shorten(text: str) -> str:
+    """Return the sentences of a description that a file has room for; the first in any case."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z`(])", text)
+    for sentence in others:
+        if len(first) + len(sentence) >= _ROOM:
+            break
+        first += f" {sentence}"
+    return first
 
 
 def _comment(text: str | None) -> Iterator[str]:
@@ -155,7 +170,7 @@ def _make(name: str) -> str:
 
 
 def list_settings(table: str) -> Iterator[str]:
-    """Yield a table of the shipped configuration: its keys, values, and the comments on them.
+    """Yield the keys of a table, their defaults and what they do, but for those that people set.
 
     Without a name these are the keys that stand outside all tables.
     """
@@ -164,8 +179,16 @@ def list_settings(table: str) -> Iterator[str]:
     outside = {name: key for name, key in list_keys(Tables).items() if name not in TABLES}
     keys = list_keys(TABLES[table]) if table else outside
     for name, key in keys.items():
-        if name not in LISTS_OF_TABLES:
+        if name not in LISTS_OF_TABLES and ".".join(filter(None, (table, name))) not in COMMON:
             yield f"| `{name}` | {_render(key.default)} | {_escape(key.description or '')} |"
+
+
+def list_common(_: str) -> Iterator[str]:
+    """Yield the settings that people set, by `table.key`, with their defaults and what they do."""
+    yield "| setting | default | |"
+    yield "|---|---|---|"
+    for name, key in COMMON_KEYS.items():
+        yield f"| `{name}` | {_render(key.default)} | {_escape(key.description or '')} |"
 
 
 def list_list_of_tables(name: str) -> Iterator[str]:
@@ -275,6 +298,7 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
     "roads": list_roads,
     "settings": list_settings,
+    "common settings": list_common,
     "tables of": list_list_of_tables,
     "example of": list_example,
     "python": list_python,
