@@ -90,7 +90,8 @@ REFERENCE = PAGES[ROOT / "docs" / "reference.md"]
 
 def test_every_setting_is_described_once() -> None:
     settings = REFERENCE.partition("\n## Settings\n")[2].partition("\n### Telling")[0]
-    assert sorted(KEYS) == sorted(re.findall(r"^- `([\w.]+)=", settings, re.MULTILINE))
+    described = re.findall(r"^- `([\w.]+)=", settings, re.MULTILINE)
+    assert sorted(KEYS) == sorted(name for name in described if name not in LISTS)
 
 
 def read_keys(name: str) -> list[str]:

@@ -1,12 +1,10 @@
-"""The settings: every key of a configuration file, its type, its default, and what it does.
+"""The settings: every table of a configuration file, and its keys.
 
-This is the only place that describes a key: `config.toml`, the tables of `docs/reference.md` and
-the help of the options of `obsmask` are written from these fields (`python -m
-tests.tools.make_docs`).
-
-The classes are the tables of the file. Those of the strategies become the policies of the Python
-API, whose own defaults are those of the original specification. A value that cannot be right raises
-ConfigError with the path inside the value, such as `[0]`.
+The classes are the tables. A key's field has its type, its default and its description, from which
+`config.toml`, the tables of `docs/reference.md` and the help of options are written (`python -m
+tests.tools.make_docs`). The keys of the strategies are declared in their policies, whose defaults
+in Python are those of the original specification. A reader raises ConfigError, with the path inside
+the value, such as `[0]`, for a value that cannot be right.
 """
 
 import dataclasses
@@ -16,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -34,17 +32,18 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from masking.arrival import ArrivalPolicy
+from masking.arrival import ArrivalPolicy, ArrivalSettings
 from masking.config.rules import ANY, RequestFacts, Rule, find_first
 from masking.errors import ConfigError
 from masking.mcp import McpSettings
 from masking.patterns import check_host, normalize_host
 from masking.prices import MAX_PRICE, CachePricing, OwnPrice, OwnWindow, PriceSettings
-from masking.redaction import RedactionPolicy
+from masking.redaction import RedactionPolicy, RedactionSettings
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies
-from masking.window import BoundReasoning, MaskPolicy
-from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
+from masking.window import MaskPolicy
+
+_Table = TypeVar("_Table", bound=type[Any])
 
 TABLE = ConfigDict(extra="forbid", defer_build=True)
 """An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
@@ -146,114 +145,41 @@ Folder = Annotated[str, AfterValidator(_read_folder)]
 OwnAddress = Annotated[str, AfterValidator(_read_own_address)]
 Headers = Annotated[Mapping[str, str], PlainValidator(_read_headers)]
 
-_PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
+# The strategies' tables: what their policies declare
+
+_STRICT: Mapping[object, Any] = {
+    bool: StrictBool,
+    int: StrictInt,
+    int | None: StrictInt | None,
+    float: StrictFloat,
+}
+"""What a value in a file has to be: no 1 for true, no 8.0 for 8."""
+
+
+def takes_settings(table: _Table) -> _Table:
+    """Make keys of the settings that a table inherits, with the shipped defaults."""
+    for field in dataclasses.fields(table):
+        table.__annotations__[field.name] = _STRICT.get(field.type, field.type)
+        again = dataclasses.field(default=field.metadata["shipped"], metadata=field.metadata)
+        setattr(table, field.name, again)
+    return table
+
+
+def _values_of(table: object, policy: type[Any]) -> dict[str, Any]:
+    """Return the values that a table has for a policy's settings."""
+    return {each.name: getattr(table, each.name) for each in dataclasses.fields(policy)}
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class Schema1Table:
+@takes_settings
+class Schema1Table(MaskPolicy):
     """The window."""
 
-    enabled: StrictBool = Field(
-        default=True,
-        description="Mask old tool results. `false` also ends shortening: without redaction or "
-        "reduction, requests go out as the agent wrote them.",
-    )
-    window_turns: StrictInt = Field(
-        default=8,
-        description="How many of the latest tool turns (an assistant message with tool calls, and "
-        "their results) keep their results; 0 turns masking off. For OpenHands, the default is 36.",
-    )
-    keep_errors: StrictBool = Field(
-        default=True, description="Keep results that look like errors, no matter how old."
-    )
-    error_words_max_chars: StrictInt = Field(
-        default=2_000,
-        description="Up to this many characters, one word such as `traceback` makes a result an "
-        "error. At any length, so does a line that starts like one (a traceback, `SomethingError: "
-        "...`, a non-zero exit code), or JSON with one (`error`, `status`, `exit_code`, "
-        "`returncode`, `success`).",
-    )
-    keep_last_k_per_tool: StrictInt = Field(
-        default=0,
-        description="Keep the last K results of each tool; 0 turns this off.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Keep these tools' results, no matter how old. In patterns, `*` matches any "
-        "text, `?` one character, and `[ab]` one of these.",
-    )
-    mask_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Mask only these tools' results; if empty, all tools'. `keep_tools` comes "
-        "first.",
-    )
-    keep_arguments: tuple[str, ...] = Field(
-        default=(),
-        description="Keep the results of calls with a string argument whose whole value matches "
-        'one of these patterns: `["*/PLAN.md"]`.',
-    )
-    keep_latest_turns: StrictInt = Field(
-        default=0,
-        description="Keep the latest result of each target (same tool, same path-like argument) "
-        "for this many turns; 0 turns this off.",
-    )
-    target_arguments: tuple[str, ...] = Field(
-        default=("file_path", "path", "filename", "filePath"),
-        description="The arguments that can name a target; the first that a call has is used.",
-    )
-    keep_rereads: StrictBool = Field(
-        default=False,
-        description="If the agent repeats a call (same tool, same arguments) whose result has "
-        "left the window, keep the new result. Costs a few points of the bill, and spares few "
-        "calls.",
-    )
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder, sent for every masked result. Fields: "
-        "`{tool_call_id}` and `{tool_name}` (at most 64 characters each), `{original_chars}`, "
-        "`{original_tokens}` (estimated), `{arguments}` of the call, and `{recall}`, the ID of "
-        "the kept result.",
-    )
-    placeholder_arguments_chars: StrictInt = Field(
-        default=DEFAULT_ARGUMENTS_CHARS,
-        description="Shorten `{arguments}` to this many characters (at most 1000), on one line.",
-    )
-    skip_if_not_shorter: StrictBool = Field(
-        default=True,
-        description="Don't mask a result unless its placeholder is shorter, in characters and "
-        "estimated tokens. Always on where moving the boundary has a price.",
-    )
-    mask_text_parts: StrictBool = Field(
-        default=True,
-        description="Also mask the text of results that are lists of parts (qwen-code, "
-        "OpenHands); other parts stay.",
-    )
-    mask_images: StrictBool = Field(
-        default=False,
-        description="Also mask images in old results, such as screenshots: each becomes a text "
-        "(`[image: png 1280x800 masked]`).",
-    )
-    keep_last_images: StrictInt = Field(
-        default=3,
-        description="With `mask_images`, keep the results that hold the last K images; 0 turns "
-        "this off.",
-    )
-    bound_reasoning: BoundReasoning = Field(
-        default="try",
-        description="What to do with results that later reasoning is bound to, as with the newest "
-        'models: `"keep"` masks none; `"try"` masks them where Anthropic accepts that, which one '
-        'request finds out; `"drop"` also where the provider then drops the reasoning. Needs the '
-        "memory.",
-    )
     provider_clearing: StrictBool = Field(
         default=False,
         description="For models that reject changed tool results: have Anthropic clear old ones "
         "itself (context editing, a beta), errors and short ones, too, except what `keep_tools` "
         "or `mask_tools` exempts. Needs mitmdump and the memory.",
-    )
-    min_chars: StrictInt = Field(
-        default=0,
-        description="Don't mask results shorter than this many characters.",
     )
     resend_on_400: StrictBool = Field(
         default=False,
@@ -274,155 +200,52 @@ class Schema1Table:
         "where there is none costs part of the savings; the opposite can more than double the "
         "bill.",
     )
-    max_loss: StrictFloat = Field(
-        default=0.1,
-        description="The most that masking may add to a conversation's bill, at every request, as "
-        "a fraction of it (estimated tokens, at the prices in use).",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy()  # raises ConfigError
 
     def to_policy(self) -> MaskPolicy:
-        """Return the policy of the window. Raises ConfigError."""
-        values = {
-            name: value
-            for name, value in vars(self).items()
-            if name in MaskPolicy.__dataclass_fields__
-        }
-        return MaskPolicy(**values)
+        """Return the policy of the window."""
+        return MaskPolicy(**_values_of(self, MaskPolicy))
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class ArrivalTable:
+@takes_settings
+class ArrivalTable(ArrivalSettings):
     """At arrival. `error_words_max_chars` and `placeholder_arguments_chars` of `schema1` hold."""
-
-    enabled: StrictBool = Field(
-        default=False,
-        description="Shorten a long tool result to its head and tail the first time it is sent, "
-        "and from then on: this saves at any price, even where nothing old may be masked. Errors "
-        "stay whole, and so do results of calls that name a file. `false` stops new cuts; earlier "
-        "ones stay until `schema1.enabled` is `false`.",
-    )
-    max_chars: StrictInt = Field(
-        default=ArrivalPolicy.max_chars, description="Shorten texts longer than this."
-    )
-    head_chars: StrictInt = Field(
-        default=ArrivalPolicy.head_chars,
-        description="How much of their beginning is kept, at most; up to 200 characters less to "
-        "end at a line break.",
-    )
-    tail_chars: StrictInt = Field(
-        default=ArrivalPolicy.tail_chars,
-        description="The same for their end.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.keep_tools,
-        description="These tools' results stay whole: by default those of sub-agents, whose "
-        "reports can't be had again, and of skills.",
-    )
-    only_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.only_tools,
-        description="Shorten only these tools' results; if empty, all tools'.",
-    )
-    file_arguments: tuple[str, ...] = Field(
-        default=ArrivalPolicy.file_arguments,
-        description="The arguments that name a file: results of calls with one stay whole, "
-        "because the agent would read the rest again (but not with `pattern`, `query`, or "
-        "`regex`: a search). So do results of shell commands that only print files (`cat`, `sed "
-        "-n`). If empty, reads are shortened, too.",
-    )
-    marker_template: str = Field(
-        default=ArrivalPolicy.marker_template,
-        description="Text between head and tail. Fields: `{left_out_chars}`, `{original_chars}`, "
-        "`{arguments}` of the call, and `{recall}`, the ID of the whole text.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(Schema1Table())  # raises ConfigError
 
     def to_policy(self, schema1: Schema1Table) -> ArrivalPolicy:
         """Return the policy, given the settings of the window. Raises ConfigError."""
         return ArrivalPolicy(
-            **vars(self),
+            **_values_of(self, ArrivalSettings),
             arguments_chars=schema1.placeholder_arguments_chars,
             error_words_max_chars=schema1.error_words_max_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class RedactionTable:
+@takes_settings
+class RedactionTable(RedactionSettings):
     """Redaction. `placeholder_arguments_chars` of `schema1` holds here, too."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Replace the results of some tools once the assistant has responded without "
-        "calling a tool. Runs before the window. `STREAM_REDACTION_ENABLED` in the environment "
-        "overrides it.",
-    )
-    tool_names: tuple[str, ...] = Field(default=(), description="The tools, by their exact names.")
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder, also where the window masks these tools. Fields as "
-        "in `schema1`, without `{recall}`.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(0)  # raises ConfigError
-
     def to_policy(self, placeholder_arguments_chars: int) -> RedactionPolicy:
-        """Return the policy. Raises ConfigError."""
+        """Return the policy."""
         return RedactionPolicy(
-            self.enabled, self.tool_names, self.placeholder_template, placeholder_arguments_chars
+            **_values_of(self, RedactionSettings),
+            placeholder_arguments_chars=placeholder_arguments_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class ReductionTable(ReductionOptions):
     """Reduction."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Fit a history that is too long into a budget: mask old results, else replace "
-        "old messages with a summary, else drop them. Runs last. Nothing else removes messages.",
-    )
-    max_input_chars: StrictInt = Field(
-        default=400_000, description="The budget: characters of all texts; 0 turns this off."
-    )
-    preserve_recent_raw_turns: StrictInt = Field(
-        default=4,
-        description="This many of the last messages stay, with what is paired with them, and so "
-        "do system messages and results that the model hasn't read.",
-    )
-    summary_max_chars: StrictInt = Field(
-        default=1_400,
-        description="The longest summary; 0 drops old messages right away.",
-    )
-    observation_masking: StrictBool = Field(
-        default=True, description="`false` skips the first stage."
-    )
-    max_observation_chars: StrictInt = Field(
-        default=80, description="The longest placeholder of the first stage."
-    )
-
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class McpTable(McpSettings):
     """The answers of MCP servers."""
 
-    enabled: StrictBool = Field(
-        default=False, description="Cut long strings in the responses of MCP servers over HTTP."
-    )
-    max_chars: StrictInt = Field(
-        default=4_000, description="Cut strings longer than this; 0 turns this off."
-    )
-    head_chars: StrictInt = Field(default=2_000, description="How much of their beginning is kept.")
-    tail_chars: StrictInt = Field(default=2_000, description="How much of their end is kept.")
-    endpoints: tuple[str, ...] = Field(
-        default=(),
-        description="MCP servers, as `host/path` (`*` matches anything). Others are recognized by "
-        "what their clients send.",
-    )
+
+# The other tables
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
@@ -758,6 +581,22 @@ class Tables:
         if arrival.marker.names_recall and not self.recall.enabled:
             raise ConfigError("{recall} needs recall.enabled = true", "arrival.marker_template")
 
+
+def find_key(name: str) -> FieldInfo:
+    """Return the key of a setting, by `table.key`, or by its name where it is outside of tables."""
+    table, _, key = name.rpartition(".")
+    found: Any = list_keys(Tables)[table].annotation if table else Tables
+    return list_keys(found)[key]
+
+
+COMMON = (
+    "mode",
+    *("schema1.window_turns", "schema1.keep_errors", "schema1.keep_tools"),
+    *("schema1.bound_reasoning", "schema1.max_loss"),
+    *("arrival.enabled", "recall.enabled", "page.port"),
+    *("hosts.only", "hosts.uncached", "hosts.never_more", "prices"),
+)
+"""What people set. The shipped file has these, and screens and pages show them first."""
 
 CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
 """Tool turns, for clients that a window of the usual size harms, by their name in the records.

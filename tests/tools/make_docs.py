@@ -22,8 +22,8 @@ import masking
 from addon.commands.group import obsmask
 from addon.config_commands import dump_toml
 from addon.records.record import McpRecord, RecordField, RequestRecord, describe_fields
+from masking.config import COMMON, find_key, list_keys
 from masking.config import ROOT as ROOT_TABLE
-from masking.config import list_keys
 from masking.config.settings import Tables
 from masking.model import REASONS
 from masking.redaction import RedactionPolicy
@@ -43,11 +43,14 @@ _PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL
 _SHOWN = 3
 _WIDTH = 100
 _PAGE_WIDTH = 120
+_ROOM = 300
+"""Characters of a comment in `config.toml`, in whole sentences."""
 
 _HEAD = """\
-The configuration of observation-masking. A change while the proxy runs takes effect within about
-half a second, and the log says so. A file with a mistake in it changes nothing, and the log says
-what is wrong."""
+The settings of observation-masking that people change. There are more, which can stand here, too:
+`obsmask config --all` explains each. A change while the proxy runs takes effect within about half a
+second, and the log says so. A file with a mistake in it changes nothing, and the log says what is
+wrong."""
 
 TABLES = {
     name: key.annotation
@@ -56,23 +59,10 @@ TABLES = {
 }
 """The tables of the configuration, by their names."""
 
-LISTS_OF_TABLES = ("prices", "windows", "rules")
+COMMON_KEYS = {name: find_key(name) for name in COMMON}
+"""The settings that people set, by `table.key`."""
 
-DOZEN = (
-    "mode",
-    "schema1.window_turns",
-    "schema1.keep_tools",
-    "schema1.keep_errors",
-    "schema1.max_loss",
-    "schema1.bound_reasoning",
-    "schema1.provider_clearing",
-    "arrival.enabled",
-    "recall.enabled",
-    "hosts.uncached",
-    "hosts.never_more",
-    "page.port",
-)
-"""The settings that people set. With prices of their own, that is all that most ever need."""
+LISTS_OF_TABLES = ("prices", "windows", "rules")
 
 PYTHON = {"schema1": MaskPolicy, "redaction": RedactionPolicy, "reduction": ReductionOptions}
 """The policies that the Python API takes, by the table of the configuration they belong to."""
@@ -89,39 +79,38 @@ def main() -> int:
 
 
 def write_config() -> str:
-    """Return the shipped configuration: every key of every table, with its description above it."""
+    """Return the shipped configuration: what people set, each with its description above it."""
     return "\n".join(_list_config_lines())
 
 
 def _list_config_lines() -> Iterator[str]:
     yield from _comment(_HEAD)
     yield ""
-    yield f"[{ROOT_TABLE}]"
-    for name, key in list_keys(Tables).items():
-        if name in TABLES:
-            yield f"[{ROOT_TABLE}.{name}]"
-            for inner, inner_key in list_keys(TABLES[name]).items():
-                yield from _assign(inner, inner_key, is_set=(name, inner) != _LEFT_TO_CLIENTS)
-        elif name in LISTS_OF_TABLES:
+    last = ""
+    for name, key in COMMON_KEYS.items():
+        *outer, inner = name.split(".")
+        header = f"[{'.'.join((ROOT_TABLE, *outer))}]"
+        if name in LISTS_OF_TABLES:
             yield from _comment(key.description)
             for example in key.examples or ():
                 yield "#"
                 yield from (f"# {line}".rstrip() for line in _list_example(name, example))
-            if name != LISTS_OF_TABLES[-1]:
-                yield ""
-        else:
-            yield from _assign(name, key)
+            continue
+        if header != last:
+            yield header
+        yield from _assign(inner, key, is_set=name != _LEFT_TO_CLIENTS)
+        last = header
     yield ""
 
 
-_LEFT_TO_CLIENTS = ("schema1", "window_turns")
+_LEFT_TO_CLIENTS = "schema1.window_turns"
 """A setting that a copy of the file must not make the user's own: it has another default for some
 clients."""
 
 
 def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
     """Yield a key with its description and its default; behind a `#` unless the file sets it."""
-    yield from _comment(key.description)
+    yield from _comment(_shorten(key.description or ""))
     line = f"{'' if is_set else '#'}{name} = {_literal(key.default)}"
     if len(line) <= _WIDTH:
         yield line
@@ -130,6 +119,16 @@ def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
         yield from (f"    {_literal(each)}," for each in key.default)
         yield "]"
     yield ""
+
+
+def _shorten(text: str) -> str:
+    """Return the sentences of a description that a file has room for; the first in any case."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z`(])", text)
+    for sentence in others:
+        if len(first) + len(sentence) >= _ROOM:
+            break
+        first += f" {sentence}"
+    return first
 
 
 def _comment(text: str | None) -> Iterator[str]:
@@ -163,11 +162,10 @@ def _make(name: str) -> str:
     return "".join(f"{line}\n" for line in LISTS[kind](argument)).lstrip()
 
 
-def list_dozen(_: str) -> Iterator[str]:
+def list_common(_: str) -> Iterator[str]:
     """Yield the settings that people set, each as `obsmask config set` takes it."""
-    for path in DOZEN:
-        table, _, name = path.rpartition(".")
-        yield _list_setting(path, list_keys(TABLES[table] if table else Tables)[name])
+    for path, key in COMMON_KEYS.items():
+        yield _list_setting(path, key)
 
 
 def _list_setting(path: str, key: FieldInfo) -> str:
@@ -184,7 +182,7 @@ def list_settings(_: str) -> Iterator[str]:
             yield from ("", f"### {table}", "")
         for name, key in inner.items():
             path = f"{table}.{name}" if table else name
-            if path not in (*DOZEN, *LISTS_OF_TABLES):
+            if path not in (*COMMON, *LISTS_OF_TABLES):
                 yield _list_setting(path, key)
 
 
@@ -327,7 +325,7 @@ def list_public_names(_: str) -> Iterator[str]:
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
     "roads": list_roads,
-    "dozen": list_dozen,
+    "common settings": list_common,
     "settings": list_settings,
     "lists of tables": list_lists_of_tables,
     "python": list_python,
