@@ -160,8 +160,9 @@ class Schema1Table:
     )
     window_turns: StrictInt = Field(
         default=8,
-        description="How many of the latest tool turns (an assistant message with tool calls, and "
-        "their results) keep their results; 0 turns masking off. For OpenHands, the default is 36.",
+        description="How many of the latest tool turns keep their results; 0 turns masking off. A "
+        "tool turn is an assistant message with tool calls, and their results. For OpenHands, the "
+        "default is 36.",
     )
     keep_errors: StrictBool = Field(
         default=True, description="Keep results that look like errors, no matter how old."
