@@ -277,7 +277,7 @@ class RequestRecord(_Record):
     ] = None
     price_is_standard: Annotated[
         Flag,
-        means("Whether dollars are at the standard tier's price, for lack of that tier's."),
+        means("Whether dollars are at the standard tier's price, because that tier's isn't known."),
     ] = False
     model_window_tokens: Annotated[
         Count | None,
@@ -295,7 +295,7 @@ class RequestRecord(_Record):
     ] = None
     cleared_tool_uses: Annotated[
         Count | None,
-        means("The tool uses that it says it cleared, and their tokens."),
+        means("The tool uses that the provider says it cleared, and their tokens."),
     ] = None
     cleared_tokens: Annotated[Count | None, means("", "tokens")] = None
     messages: Annotated[Count | None, means("How many it has.", topic="What was masked")] = None
@@ -462,7 +462,9 @@ class RequestRecord(_Record):
     ] = None
     cost_tokens_before: Annotated[
         Amount | None,
-        means("What the prompt would have cost unmasked, and what it cost.", "input tokens"),
+        means(
+            "What the prompt would have cost unmasked, and what it cost as sent.", "input tokens"
+        ),
     ] = None
     cost_dollars_before: Annotated[Amount | None, means("", "US dollars")] = None
     cost_tokens_after: Annotated[Amount | None, means("", "input tokens")] = None
