@@ -21,9 +21,10 @@ from masking.conversation import Conversation, index_request
 from masking.errors import ConfigError
 from masking.history_summary import BEGIN, find_blocks
 from masking.model import Call, Replacement, ToolResult, parse_arguments
-from masking.patterns import check_globs, matches
+from masking.patterns import matches
+from masking.setting import check_settings, describes_settings, from_zero, globs, setting
 from masking.tokens import estimate_tokens
-from masking.window import CallKey, call_key, looks_like_error, recall_id
+from masking.window import CallKey, MaskPolicy, call_key, looks_like_error, recall_id
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     RECALL_ID_CHARS,
@@ -90,45 +91,76 @@ class ShortenedWords(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArrivalPolicy:
-    """Which results are shortened when they arrive, and to what. Lengths are in code points.
+class ArrivalSettings:
+    """What a user sets. Lengths are in code points."""
 
-    enabled: off, nothing new is shortened; what was sent shortened before stays so.
-    max_chars: a longer text is shortened.
-    head_chars, tail_chars: what is left of its beginning and of its end at most. Each is cut at a
-        line's end if there is one among its last, or first, 200 code points.
-    keep_tools: the results of these tools stay whole (globs; see `masking.patterns`).
-    only_tools: unless empty, the results of these tools alone are shortened (globs).
-    file_arguments: a result stays whole whose call has one of these arguments and does not search:
-        it reads a file. Unless this is empty, so does that of a shell command that only prints
-        files, such as `cat` or `sed -n`.
-    marker_template: what stands between head and tail. Fields {left_out_chars}, {original_chars},
-        {arguments} of the call, and {recall}, a digest of the whole text.
-    arguments_chars: {arguments} are shortened to this length.
-    error_words_max_chars: as in `MaskPolicy`. Errors stay whole.
+    enabled: bool = setting(
+        False,
+        "Shorten a long tool result to its head and tail the first time it is sent, and from then "
+        "on: this saves at any price, even where nothing old may be masked. Errors stay whole, "
+        "and so do results of calls that name a file. `false` stops new cuts; earlier ones stay "
+        "until `schema1.enabled` is `false`.",
+    )
+    max_chars: int = setting(
+        8_000,
+        "Shorten texts longer than this.",
+    )
+    head_chars: int = setting(
+        3_000,
+        "How much of their beginning is kept, at most; up to 200 characters less to end at a line "
+        "break.",
+        check=from_zero,
+    )
+    tail_chars: int = setting(
+        3_000,
+        "The same for their end.",
+        check=from_zero,
+    )
+    keep_tools: tuple[str, ...] = setting(
+        KEEP_TOOLS,
+        "These tools' results stay whole: by default those of sub-agents, whose reports can't be "
+        "had again, and of skills.",
+        check=globs,
+    )
+    only_tools: tuple[str, ...] = setting(
+        (),
+        "Shorten only these tools' results; if empty, all tools'.",
+        check=globs,
+    )
+    file_arguments: tuple[str, ...] = setting(
+        FILE_ARGUMENTS,
+        "The arguments that name a file: results of calls with one stay whole, because the agent "
+        "would read the rest again (but not with `pattern`, `query`, or `regex`: a search). So do "
+        "results of shell commands that only print files (`cat`, `sed -n`). If empty, reads are "
+        "shortened, too.",
+        check=globs,
+    )
+    marker_template: str = setting(
+        DEFAULT_MARKER,
+        "Text between head and tail. Fields: `{left_out_chars}`, `{original_chars}`, "
+        "`{arguments}` of the call, and `{recall}`, the ID of the whole text.",
+        check=lambda template, _: parse_marker(template),
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@describes_settings
+@dataclass(frozen=True, kw_only=True)
+class ArrivalPolicy(ArrivalSettings):
+    """Which results are shortened when they arrive, and to what.
+
+    arguments_chars, error_words_max_chars: as `MaskPolicy` has them.
 
     Raises ConfigError (a ValueError) for what cannot be meant.
     """
 
-    enabled: bool = False
-    max_chars: int = 8_000
-    head_chars: int = 3_000
-    tail_chars: int = 3_000
-    keep_tools: tuple[str, ...] = KEEP_TOOLS
-    only_tools: tuple[str, ...] = ()
-    file_arguments: tuple[str, ...] = FILE_ARGUMENTS
-    marker_template: str = DEFAULT_MARKER
     arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
-    error_words_max_chars: int = 2_000
+    error_words_max_chars: int = MaskPolicy.error_words_max_chars
 
     def __post_init__(self) -> None:
-        for name in ("head_chars", "tail_chars"):
-            if getattr(self, name) < 0:
-                raise ConfigError("must not be negative", name)
-        for name in ("keep_tools", "only_tools", "file_arguments"):
-            if isinstance(getattr(self, name), str):  # its letters would be taken as names
-                raise ConfigError("expected a list of names, got a text", name)
-            check_globs(getattr(self, name), name)
+        super().__post_init__()
         longest = self.head_chars + self.tail_chars + self.marker.longest
         if longest > self.max_chars:
             raise ConfigError(

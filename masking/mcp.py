@@ -10,7 +10,7 @@ validates refuses the result. A string that holds JSON is no longer JSON once it
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, cast
@@ -19,6 +19,7 @@ from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
 from masking.errors import ConfigError, WireError
 from masking.model import Edits, Path, Replacement
+from masking.setting import check_settings, setting
 
 RequestId = str | int
 Methods = Mapping[RequestId, str]
@@ -59,19 +60,15 @@ _ENDPOINT = re.compile(r"[^\s/?\[\]]+/(?!/)[^\s?\[\]]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadPolicy:
-    """What is cut. Lengths are in code points.
+    """What is cut. Lengths are in code points; a head or a tail of 0 or less is nothing.
 
-    enabled: off, nothing is ever cut.
-    max_chars: longer strings are cut; 0 or less is off.
-    head_chars, tail_chars: how much of a string is left at each end; 0 or less for nothing. A
-        string that would not get shorter is left alone, so `max_chars` should be at least their
-        sum.
+    A string that would not get shorter is left alone, so `max_chars` should be at least their sum.
     """
 
-    enabled: bool = False
-    max_chars: int = 4_000
-    head_chars: int = 2_000
-    tail_chars: int = 2_000
+    enabled: bool = setting(False, "Cut long strings in the responses of MCP servers over HTTP.")
+    max_chars: int = setting(4_000, "Cut strings longer than this. 0 turns this off.")
+    head_chars: int = setting(2_000, "How much of their beginning is kept.")
+    tail_chars: int = setting(2_000, "How much of their end is kept.")
 
     @property
     def cuts(self) -> bool:
@@ -79,24 +76,29 @@ class PayloadPolicy:
         return self.enabled and self.max_chars > 0
 
 
+def _check_endpoints(endpoints: Sequence[str], path: str) -> None:
+    for place, pattern in enumerate(endpoints):
+        if not _ENDPOINT.fullmatch(pattern):
+            raise ConfigError("expected host/path without scheme or query", f"{path}[{place}]")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSettings(PayloadPolicy):
     """What is cut, and in whose answers.
 
-    endpoints: places that are MCP servers whatever is sent there: `host/path` or
-        `host:port/path`, without scheme and query, in upper or lower case; `*` matches anything.
-
-    Raises ConfigError for an endpoint of another form.
+    An endpoint may name its port, `host:port/path`, and is in upper or lower case. Raises
+    ConfigError for one of another form.
     """
 
-    endpoints: tuple[str, ...] = ()
+    endpoints: tuple[str, ...] = setting(
+        (),
+        "MCP servers, as `host/path` (`*` matches anything). Others are recognized by what their "
+        "clients send.",
+        check=_check_endpoints,
+    )
 
     def __post_init__(self) -> None:
-        for place, pattern in enumerate(self.endpoints):
-            if not _ENDPOINT.fullmatch(pattern):
-                raise ConfigError(
-                    "expected host/path without scheme or query", f"endpoints[{place}]"
-                )
+        check_settings(self)
 
 
 class MaskedPayload(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from masking.conversation import Conversation, read_conversation, with_targets
 from masking.edit.splice import apply
+from masking.errors import WireError
 from masking.model import ChatMessage, Edits, replacements_of
 from masking.redaction import RedactionPolicy, decide_redactions
 from masking.reduction import (
@@ -55,7 +56,12 @@ def read_messages(messages: Messages) -> Conversation:
 
 
 def _as_list(messages: Messages) -> list[ChatMessage]:
-    """Return the very same list, or one of the same messages."""
+    """Return the very same list, or one of the same messages. Raises WireError for anything else.
+
+    What is no message among messages is left alone, as in a request.
+    """
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes | bytearray):
+        raise WireError(f"expected a list of messages, got {type(messages).__name__}", "messages")
     return cast(list[ChatMessage], messages if isinstance(messages, list) else [*messages])
 
 
@@ -72,7 +78,9 @@ def mask_old_tool_results(
 
     No message is added, removed, moved or mutated. The very same list comes back if the policy is
     off or nothing is masked; otherwise a new list, which shares the unmasked messages. Without
-    prices masking is free, and the window slides at every turn. Source: the design document.
+    prices masking is free, and the window slides at every turn. A policy is off until it is
+    enabled, and with a window of 0 or less. Raises WireError for what is no list of messages.
+    Source: the design document.
     """
     if not policy.masks:
         return _as_list(messages)

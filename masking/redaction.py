@@ -18,9 +18,11 @@ from typing import Literal
 from masking.conversation import Conversation, find_answers
 from masking.errors import ConfigError
 from masking.model import Decision, Element, KeepReason, Reason, Scenario, Speaker, ToolResult
+from masking.setting import check_settings, describes_settings, names, setting
 from masking.window import DEFAULT_TEMPLATE, Templates
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
+    SHIPPED_TEMPLATE,
     Template,
     is_placeholder,
     parse_template,
@@ -31,31 +33,49 @@ _REDACTED: Collection[Scenario] = (1, 5)
 _SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 
+def _check_template(template: str, path: str) -> None:
+    if parse_template(template).names_recall:
+        raise ConfigError("{recall}: what is redacted is not kept", path)
+
+
 @dataclass(frozen=True)
-class RedactionPolicy:
-    """Settings for redaction: which tools, and the placeholder.
+class RedactionSettings:
+    """What a user sets about redaction."""
 
-    enabled: off, nothing is ever redacted.
-    tool_names: the tools whose results are redacted, by their exact names; empty for none.
-    placeholder_template: as in `MaskPolicy`, but for {recall}: what is redacted is not kept
-        anywhere. What the window masks of these tools has these words, too, so that a text which
-        is masked and later redacted is not changed twice.
-    placeholder_arguments_chars: as in `MaskPolicy`.
-
-    Raises ConfigError (a ValueError) for a template that is blank, has an unknown field or
-    {recall}, and for a string in place of the names.
-    """
-
-    enabled: bool = False
-    tool_names: tuple[str, ...] = ()
-    placeholder_template: str = DEFAULT_TEMPLATE
-    placeholder_arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
+    enabled: bool = setting(
+        False,
+        "Replace the results of some tools once the assistant has responded without calling a "
+        "tool. Runs before the window. `STREAM_REDACTION_ENABLED` in the environment overrides it.",
+    )
+    tool_names: tuple[str, ...] = setting(
+        (),
+        "The tools, by their exact names.",
+        check=names,
+    )
+    placeholder_template: str = setting(
+        DEFAULT_TEMPLATE,
+        "Text of the placeholder, also where the window masks these tools. Fields as in "
+        "`schema1`, without `{recall}`.",
+        shipped=SHIPPED_TEMPLATE,
+        check=_check_template,
+    )
 
     def __post_init__(self) -> None:
-        if parse_template(self.placeholder_template).names_recall:
-            raise ConfigError("{recall}: what is redacted is not kept", "placeholder_template")
-        if isinstance(self.tool_names, str):  # its letters would be taken as names
-            raise ConfigError("expected names, got str", "tool_names")
+        check_settings(self)
+
+
+@describes_settings
+@dataclass(frozen=True)
+class RedactionPolicy(RedactionSettings):
+    """Settings for redaction: which tools, and the placeholder.
+
+    placeholder_arguments_chars: as `MaskPolicy` has it.
+
+    What the window masks of these tools has these words, too, so that a text which is masked and
+    later redacted is not changed twice. Raises ConfigError (a ValueError) for what cannot be meant.
+    """
+
+    placeholder_arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
 
     @cached_property
     def redacts(self) -> bool:

@@ -19,6 +19,7 @@ from masking.conversation import Conversation, bind, find_answers
 from masking.history import History
 from masking.history_summary import find_blocks, render_summary
 from masking.model import Edits, Element, Replacement, ToolResult
+from masking.setting import describes_settings, setting
 from masking.window.placeholder import clip
 from masking.wire.format import WireFormat
 
@@ -29,26 +30,40 @@ _FEWEST = 2
 """Elements that are never reduced, however long."""
 
 
+@describes_settings
 @dataclass(frozen=True, kw_only=True)
 class ReductionOptions:
     """Settings for reduction. Sizes are in characters (code points).
 
-    enabled: off, nothing is ever reduced.
-    max_input_chars: the budget for the texts of all messages together; 0 or less is off.
-    preserve_recent_raw_turns: how many of the last messages that are not the system's stay as they
-        are, with what is paired with them; 0 or less for none. Results that the model has not read
-        stay besides.
-    summary_max_chars: the longest summary; 0 or less for none.
-    observation_masking: off, the stage that masks is left out.
-    max_observation_chars: the longest placeholder; one character always stays.
+    Of a placeholder, one character always stays.
     """
 
-    enabled: bool = False
-    max_input_chars: int = 400_000
-    preserve_recent_raw_turns: int = 4
-    summary_max_chars: int = 1_400
-    observation_masking: bool = True
-    max_observation_chars: int = 80
+    enabled: bool = setting(
+        False,
+        "Fit a history that is too long into a budget: mask old results, else replace old "
+        "messages with a summary, else drop them. Runs last. Nothing else removes messages.",
+    )
+    max_input_chars: int = setting(
+        400_000,
+        "The budget: characters of all texts; 0 turns this off.",
+    )
+    preserve_recent_raw_turns: int = setting(
+        4,
+        "This many of the last messages stay, with what is paired with them, and so do system "
+        "messages and results that the model hasn't read.",
+    )
+    summary_max_chars: int = setting(
+        1_400,
+        "The longest summary; 0 drops old messages right away.",
+    )
+    observation_masking: bool = setting(
+        True,
+        "`false` skips the first stage.",
+    )
+    max_observation_chars: int = setting(
+        80,
+        "The longest placeholder of the first stage.",
+    )
 
     @cached_property
     def reduces(self) -> bool:

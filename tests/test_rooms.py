@@ -9,7 +9,10 @@ from tests.support.places import ROOT
 
 ROOMS = {
     # The core, from the ground up.
-    "nouns": ("masking.errors", "masking.patterns", "masking.model", "masking.history"),
+    "nouns": (
+        *("masking.errors", "masking.patterns", "masking.model", "masking.history"),
+        "masking.setting",
+    ),
     "tokens": ("masking.tokens",),
     "prices": ("masking.prices",),
     "wire": ("masking.wire",),

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import click
 import tomlkit
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tomlkit.exceptions import TOMLKitError
@@ -35,10 +37,12 @@ from addon.config_commands import Advice, dump_toml, render_toml, shipped_values
 from addon.counts import pluralize
 from addon.places import read_regular, replace_file, shipped
 from masking.config import (
+    COMMON,
     REDACTION_VARIABLE,
     ROOT,
     ConfigValue,
     Source,
+    find_key,
     list_values,
     parse_settings,
     read_document,
@@ -59,12 +63,15 @@ _NAMED = {
 
 @click.group("config", invoke_without_command=True)
 @config_options
+@click.option("--all", "show_all", is_flag=True, help="Show and explain every setting.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Show which file is used and why, and every setting with its source."""
+def command(
+    context: click.Context, config: str, changes: tuple[str, ...], show_all: bool, as_json: bool
+) -> None:
+    """Show which file is used and why, and which settings differ from the defaults."""
     if context.invoked_subcommand:
-        if config or changes or as_json:
+        if config or changes or show_all or as_json:
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")
         return
     found = locate_config(config)
@@ -75,8 +82,13 @@ def command(context: click.Context, config: str, changes: tuple[str, ...], as_js
     print(f"{printable(str(found.path))}\n({_NAMED[found.place]})")
     if local := describe_local(found.path):
         print(f"({local})")
+    print()
     console = open_console()
-    console.print(_render_table(values, console.width))
+    if show_all:
+        for value in values:
+            print("\n".join(_explain(value, console.width)))
+    else:
+        _print_short(values, console)
     if any(value.source == "environment" for value in values):
         print(f"${REDACTION_VARIABLE} comes before the file and --set.")
 
@@ -111,18 +123,51 @@ _SOURCES: dict[Source, str] = {
 _WIDE = 60
 """The least columns of a screen on which the names of settings are not folded."""
 
+_MOST_PINNED = 6
+"""How many settings are named that a file sets to their defaults. A whole old file has 70."""
 
-def _render_table(values: Sequence[ConfigValue], width: int) -> Table:
-    """Return a table of settings, with those in bold that are not the shipped ones."""
-    table = Table("setting", "value", "from", box=SIMPLE_HEAD)
+
+def _print_short(values: Sequence[ConfigValue], console: Console) -> None:
+    """Print what differs from the defaults, and then those of the settings that people set."""
+    changed = [value for value in values if value.value != value.shipped]
+    pinned = [value.name for value in values if value.source != "shipped" and value not in changed]
+    common = [value for value in values if value.name in COMMON and value not in changed]
+    if changed:
+        console.print(_render_table(changed, console.width))
+    else:
+        print("No setting differs from its default.\n")
+    if pinned:
+        more = f", and {len(pinned) - _MOST_PINNED} more" if len(pinned) > _MOST_PINNED else ""
+        line = f"Set to their defaults: {', '.join(pinned[:_MOST_PINNED])}{more}"
+        print(f"{textwrap.fill(line, console.width, break_on_hyphens=False)}\n")
+    for name, value, _, _ in common:
+        print(f"{name} = {render_toml(value)}")
+    others = len(values) - len(changed) - len(common)
+    print(f"and {others} more, each at its default: obsmask config --all explains them")
+
+
+def _render_table(changed: Sequence[ConfigValue], width: int) -> Table:
+    table = Table("setting", "value", "default", "from", box=SIMPLE_HEAD)
     table.columns[0].no_wrap = width >= _WIDE
     for column in table.columns:
         column.overflow = "fold"
-    for name, value, _, source in values:
-        style = "" if source == "shipped" else "bold"
-        cells = (name, render_toml(value), _SOURCES[source])
-        table.add_row(*(Text(cell, style) for cell in cells))
+    for name, value, before, source in changed:
+        cells = (name, render_toml(value), render_toml(before), _SOURCES[source])
+        table.add_row(*map(Text, cells))
     return table
+
+
+def _explain(value: ConfigValue, width: int) -> Iterator[str]:
+    """Yield the lines of a setting: its value, where that is from, and what the setting does."""
+    source = _SOURCES[value.source]
+    if value.value != value.shipped:
+        source += f"; default: {render_toml(value.shipped)}"
+    yield f"{value.name} = {render_toml(value.value)}  ({source})"
+    about, indent = find_key(value.name).description or "", " " * 4
+    yield from textwrap.wrap(
+        about, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+    )
+    yield ""
 
 
 # init
@@ -139,8 +184,8 @@ _HEADER = """\
 def init() -> None:
     """Create your own configuration file.
 
-    It lists and explains every setting, commented out, so nothing changes yet. An existing file is
-    left alone.
+    It lists and explains the settings that people set, commented out, so nothing changes yet. Any
+    other can stand there, too. An existing file is left alone.
     """
     path = user_config()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
 
 from addon.accounts import Verdict
@@ -52,9 +52,14 @@ Error = Annotated[Amount, _or(0.0)]
 Flag = Annotated[bool, _or(False)]
 
 
-def means(meaning: str, unit: Unit | None = None) -> FieldInfo:
-    """Return what a field means, in a sentence, and the unit of its value."""
-    info: FieldInfo = Field(description=meaning, json_schema_extra={"unit": unit})
+def means(meaning: str, unit: Unit | None = None, topic: str | None = None) -> FieldInfo:
+    """Return what a field means, in a sentence, and the unit of its value.
+
+    meaning: if empty, the sentence of the field before says it of this one, too.
+    topic: what this field tells of, and those after it.
+    """
+    extra: dict[str, JsonValue] = {"unit": unit, "topic": topic}
+    info: FieldInfo = Field(description=meaning, json_schema_extra=extra)
     return info
 
 
@@ -109,8 +114,32 @@ Bound = OnHistoryEdit | Literal["account"]
 """
 
 
+_KIND = means(
+    "`chat` is a request to a model, `mcp` an [MCP response](#mcp-responses).",
+    topic="Which request it is",
+)
+
+
 class _Record(BaseModel):
+    """What all records have."""
+
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
+
+    kind: Annotated[str, _KIND]
+    record_schema: Annotated[Count, means("The version of these fields.")] = 1
+    software_version: Annotated[
+        str | None,
+        means(
+            "The version that wrote it, a digest of its settings, a random name of its run, and "
+            "that run's `--tag` or `mask_tag`. Records with the same digest can be compared."
+        ),
+    ] = None
+    config_digest: Annotated[str | None, means("")] = None
+    run: Annotated[str | None, means("")] = None
+    tag: Annotated[str | None, means("")] = None
+    time: Annotated[str, means("When the request arrived, or the MCP response ended, in UTC.")]
+    host: Annotated[str, means("Where it was sent; the path is without its query.")]
+    path: Annotated[str, means("")]
 
     def dump(self) -> dict[str, object]:
         """Return what a line has of it: its kind, and each field that is not as by default.
@@ -134,398 +163,353 @@ class RequestRecord(_Record):
     ValueError for what is no record.
     """
 
-    kind: Annotated[Literal["chat"], means("A chat request; `mcp` is an MCP response.")] = "chat"
-    record_schema: Annotated[Count, means("The version of these fields.")] = 1
-    software_version: Annotated[
-        str | None, means("The version of observation-masking that made the record.")
-    ] = None
-    config_digest: Annotated[
-        str | None,
-        means("A digest of the settings. Records with the same digest can be compared."),
-    ] = None
-    run: Annotated[
-        str | None, means("A random name of the run of the proxy that made the record.")
-    ] = None
-    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
-    time: Annotated[str, means("When the request arrived, in UTC (ISO 8601).")]
-    host: Annotated[str, means("The host of the request.")]
-    path: Annotated[str, means("The path, without its query.")]
-    format: Annotated[str | None, means("The wire format, such as `chat` or `messages`.")] = None
+    kind: Annotated[Literal["chat"], _KIND] = "chat"
+    format: Annotated[str | None, means("The wire format, such as `messages`.")] = None
     purpose: Annotated[
         Purpose,
         _or("answer"),
-        means(
-            "Whether it asks for an answer, for the tokens that it would have (`count`), or for "
-            "its history in short (`compact`)."
-        ),
+        means("`count` asks for the number of its tokens, `compact` for its history in short."),
     ] = "answer"
     client: Annotated[
-        str | None, means("The program that sent the request, by its `User-Agent`, unversioned.")
-    ] = None
-    session: Annotated[
-        str | None, means("The id that the client gives its session, in a header.")
-    ] = None
-    folder: Annotated[
         str | None,
         means(
-            "The last part of the name of the folder that the agent says it works in; no other "
-            "part of it is kept."
+            "The program (`User-Agent`), the ID that it gives its session, and the last part of "
+            "its working directory."
         ),
     ] = None
+    session: Annotated[str | None, means("")] = None
+    folder: Annotated[
+        str | None,
+        means(""),
+    ] = None
     label: Annotated[
-        str | None, means("The label of the rule whose settings held for the request.")
+        str | None, means("The label of the [rule](configuration.md#rules) that applied.")
     ] = None
     subscription: Annotated[
         Flag,
-        means("Whether a subscription pays for it, so that dollars are what the API would cost."),
+        means(
+            "Whether a plan pays, by the form of the credential or the address; dollars are then "
+            "what the API would cost."
+        ),
     ] = False
-    model: Annotated[str | None, means("The model that is asked for.")] = None
-    stream: Annotated[Flag, means("Whether a stream is asked for.")] = False
+    model: Annotated[str | None, means("The model, and whether a stream is asked for.")] = None
+    stream: Annotated[Flag, means("")] = False
     masking: Annotated[
         Literal["on", "observed", "off"],
         means(
-            "Whether any strategy is on. If `observed`, the request left as the agent wrote it, "
-            "and all figures after masking are estimates."
+            "Whether a strategy is `on`, or all are `off`. `observed`: it left as the agent wrote "
+            "it, and figures after masking are estimates.",
+            topic="What was done to it",
         ),
     ]
     group: Annotated[
         Group | None,
-        means("`holdout` if its conversation is observed only to compare the others with it."),
+        means("`holdout`: only observed, to compare the others with it."),
     ] = None
-    passed_through: Annotated[str | None, means("Why the request was sent untouched.")] = None
+    passed_through: Annotated[str | None, means("Why it was sent untouched.")] = None
     resent: Annotated[
         Resent | None,
         means(
-            "What came of sending the request once more, after a 400 to the masked one: as the "
-            "agent wrote it, or masked as before; `refused` also where no answer came. What the "
-            "record says of masking is then true of the one that was taken."
+            "After a 400, it was sent again, unmasked or masked as before: `accepted`, or "
+            "`refused` (or not answered). The record is of the one that was taken."
         ),
     ] = None
-    replay: Annotated[bool, means("Whether the request comes from a recording.")] = False
+    replay: Annotated[bool, means("Whether it comes from a recording.")] = False
     prefix: Annotated[
         PrefixState | None,
         means(
-            "With a memory: whether the conversation is first met, or else whether the provider "
-            "most likely still has its prompt in the cache (`warm`) or not (`cold`)."
+            "With a memory: the conversation is `first met`, or its prompt is most likely still in "
+            "the cache (`warm`) or not (`cold`)."
         ),
     ] = None
     binding: Annotated[
         OnHistoryEdit | None,
         means(
-            "What the provider does with the model's reasoning once a text before it has changed; "
-            "`may_refuse` where that depends on the account. Null if that changes nothing."
+            "What happens once a text before reasoning changes: the provider `refuses` the "
+            "request, `drops` the reasoning, or `may_refuse`, by account.",
+            topic="Bound reasoning",
         ),
     ] = None
     account: Annotated[
         Verdict | None,
         means(
-            "Where that depends on the account: whether this one `takes` or `refuses` such a "
-            "request, or `refuses_drop`, which is also one that has the reasoning dropped; null if "
-            "that is not known."
+            "This account then `takes` or `refuses` such a request; `refuses_drop`: also with the "
+            "reasoning dropped."
         ),
     ] = None
-    tried: Annotated[Flag, means("Whether the request was masked to find that out.")] = False
+    tried: Annotated[Flag, means("Whether it was masked to find that out.")] = False
     clearing: Annotated[
         Clearing | None,
         means(
-            "Whether the provider was `asked` to clear older results itself; `refused` if it "
-            "refused that request, and the record is of the one without; `possible` if it could "
-            "have been asked, and was not, to clear results that stay for reasoning."
+            "Whether the provider was `asked` to clear old results, and `refused` (the record is "
+            "of the request without). `possible`: it wasn't asked, and could have cleared results "
+            "that stay for reasoning."
         ),
     ] = None
     dropping: Annotated[
         Dropping | None,
-        means(
-            "Whether the provider was `asked` to drop reasoning that no longer fits what precedes "
-            "it; `refused` if it refused that request, and the record is of the one without."
-        ),
+        means("The same for dropping reasoning that no longer fits: `asked`, `refused`."),
     ] = None
     slides: Annotated[
         Flag,
         means(
-            "Whether the window slides at every turn, because moving the boundary costs nothing: "
-            "by the settings, or where no message of the request is cached."
+            "Whether the window slides every turn, because moving the boundary costs nothing.",
+            topic="At which prices",
         ),
     ] = False
     price_source: Annotated[Source | None, means("Where the billed prices come from.")] = None
     price_read_ratio: Annotated[
-        Amount | None, means("The billed cache-read price; 1 is an uncached token.")
+        Amount | None,
+        means("The billed prices of a cache read and a cache write; 1 is an uncached token."),
     ] = None
-    price_write_ratio: Annotated[Amount | None, means("The billed cache-write price.")] = None
+    price_write_ratio: Annotated[Amount | None, means("")] = None
     price_entry: Annotated[
         tuple[str, str] | None,
-        means("The seller and the model of the entry of the price list that gave them."),
+        means("The seller and the model in the price list."),
     ] = None
     price_borrowed_from: Annotated[
         str | None,
-        means(
-            "Whose price all amounts in dollars are at, where what the host charges is not known: "
-            "mostly that of the model's maker. They are about right then. Null where the price is "
-            "the host's own."
-        ),
+        means("Whose dollar price it is, if the host's isn't known; dollars are then about right."),
     ] = None
     service_tier: Annotated[
         str | None,
-        means(
-            "The tier of service that the request asked for, where that has a price of its own: "
-            "`fast`, `priority`, or `flex`."
-        ),
+        means("The tier asked for, if that has its own price: `fast`, `priority`, or `flex`."),
     ] = None
     price_is_standard: Annotated[
         Flag,
-        means(
-            "Whether all amounts in dollars are at the price of the standard tier, because that of "
-            "the tier asked for isn't known."
-        ),
+        means("Whether dollars are at the standard tier's price, because that tier's isn't known."),
     ] = False
     model_window_tokens: Annotated[
         Count | None,
-        means(
-            "The model's context window, for prompt and answer, by the price list or the "
-            "configuration.",
-            "tokens",
-        ),
+        means("The model's context window, for prompt and answer.", "tokens"),
     ] = None
     fits_unmasked: Annotated[
         bool | None,
-        means(
-            "Whether the request as the agent wrote it would fit that window, with room for the "
-            "answer; null if either size is not known."
-        ),
+        means("Whether the unmasked request and its answer would fit that."),
     ] = None
-    status: Annotated[Count | None, means("The status of the answer.")] = None
+    status: Annotated[Count | None, means("The HTTP status.", topic="What came back")] = None
     error: Annotated[Interruption | None, means("Why the response ended early.")] = None
     input_transformations: Annotated[
         Mapping[str, Count] | None,
-        means(
-            "What the provider says that it changed about the request, counted by kind, such as "
-            "`thinking_dropped`."
-        ),
+        means("What the provider says it changed, by kind, such as `thinking_dropped`."),
     ] = None
     cleared_tool_uses: Annotated[
-        Count | None, means("Tool uses whose results the provider says that it cleared.")
+        Count | None,
+        means("The tool uses that the provider says it cleared, and their tokens."),
     ] = None
-    cleared_tokens: Annotated[
-        Count | None, means("What that took out of the prompt, as it counted.", "tokens")
-    ] = None
-    messages: Annotated[Count | None, means("Messages.")] = None
-    tool_turns: Annotated[Count | None, means("Tool turns.")] = None
-    tool_results: Annotated[Count | None, means("Tool results.")] = None
+    cleared_tokens: Annotated[Count | None, means("", "tokens")] = None
+    messages: Annotated[Count | None, means("How many it has.", topic="What was masked")] = None
+    tool_turns: Annotated[Count | None, means("")] = None
+    tool_results: Annotated[Count | None, means("")] = None
     masked: Annotated[
-        Count | None, means("Tool results that the window masked, or the provider cleared.")
+        Count | None, means("Tool results that the window masked or the provider cleared.")
     ] = None
     shortened: Annotated[
         Some,
-        means("Tool results that were sent shortened, whether or not they are masked by now."),
+        means("Tool results sent shortened, masked by now or not."),
     ] = 0
     long_kept: Annotated[
         Mapping[str, Count] | None,
         means(
-            "Long tool results that arrival left whole, by reason: `error`, `file` (its call names "
-            "one), `sent_whole` (before it was on, or before the conversation was first seen), "
-            "`asked_again`, `recalled`, `unknown_call`, `kept_tool`, `unlisted_tool`, `dispatch`, "
-            "`already_shortened`."
+            "Long tool results left whole at arrival, by reason: `error`, `file` (its call names "
+            "one), `sent_whole` (earlier), `asked_again`, `recalled`, `unknown_call`, `kept_tool`, "
+            "`unlisted_tool`, `dispatch`, `already_shortened`."
         ),
     ] = None
     left_out_tokens: Annotated[
         Some, means("What was left out of the shortened results.", "tokens")
     ] = 0
-    masked_images: Annotated[Some, means("Images that the window masked in them.")] = 0
-    redacted: Annotated[Some, means("Tool results that were redacted.")] = 0
-    reduced: Annotated[Some, means("Tool results that a reduction replaced.")] = 0
-    dropped: Annotated[Some, means("Tool results that a reduction dropped.")] = 0
-    kept: Annotated[Mapping[str, Count] | None, means("Tool results that stayed, by reason.")] = (
-        None
-    )
+    masked_images: Annotated[Some, means("Images in masked results.")] = 0
+    redacted: Annotated[
+        Some,
+        means("Tool results that redaction replaced, reduction replaced, and it dropped."),
+    ] = 0
+    reduced: Annotated[Some, means("")] = 0
+    dropped: Annotated[Some, means("")] = 0
+    kept: Annotated[
+        Mapping[str, Count] | None, means("Tool results that stayed, by [reason](#reasons).")
+    ] = None
     result_reasons: Annotated[
         tuple[tuple[Count, str], ...] | None,
         BeforeValidator(_read_reasons),
         means(
-            "The reason of each tool result, the oldest first, in run lengths: "
-            '`[[12, "masked"], [7, "in_window"]]`. Up to schema 2, a letter each: `12m7w`.'
+            'The reason of each, oldest first, in run lengths: `[[12, "masked"], '
+            '[7, "in_window"]]` (up to schema 2: `12m7w`).'
         ),
     ] = None
-    tool_chars_before: Annotated[
-        Count | None, means("All tool results, before masking.", "characters")
-    ] = None
-    tool_chars_after: Annotated[Count | None, means("The same, after masking.", "characters")] = (
-        None
-    )
+    tool_chars_before: Annotated[Count | None, means("All tool results.", "characters")] = None
+    tool_chars_after: Annotated[Count | None, means("", "characters")] = None
     request_tokens_before: Annotated[
-        Count | None, means("The whole request, before masking.", "tokens")
+        Count | None,
+        means(
+            "The whole request, by estimate.",
+            "tokens",
+        ),
     ] = None
-    request_tokens_after: Annotated[Count | None, means("The same, after masking.", "tokens")] = (
-        None
-    )
+    request_tokens_after: Annotated[Count | None, means("", "tokens")] = None
     composition: Annotated[
         Mapping[str, Count] | None,
         means(
             "The request after masking, by part: `system`, `tools` (schemas), `user`, `assistant`, "
-            "`results`, `placeholders`, and `unknown` for what no format knows.",
+            "`results`, `placeholders`, and `unknown`.",
             "tokens",
         ),
     ] = None
     redaction_scenarios: Annotated[
         tuple[Count, ...] | None,
         means(
-            "With redaction: tool results by what follows them, an answer, calls, nothing, the "
-            "user and calls, calls and an answer."
+            "With redaction: tool results followed by an answer, calls, nothing, the user and "
+            "calls, calls and an answer."
         ),
     ] = None
-    reduction_stage: Annotated[ReductionStage | None, means("How far a reduction had to go.")] = (
-        None
-    )
-    dropped_messages: Annotated[Some, means("Messages that a reduction dropped.")] = 0
-    bytes_before: Annotated[
-        Count | None, means("The body on the wire, before masking.", "bytes")
-    ] = None
-    bytes_after: Annotated[Count | None, means("The same, after masking.", "bytes")] = None
+    reduction_stage: Annotated[ReductionStage | None, means("How far reduction had to go.")] = None
+    dropped_messages: Annotated[Some, means("Messages that reduction dropped.")] = 0
+    bytes_before: Annotated[Count | None, means("The body on the wire.", "bytes")] = None
+    bytes_after: Annotated[Count | None, means("", "bytes")] = None
     hook_us: Annotated[
-        Count | None, means("How long the request waited for the addon.", "microseconds")
+        Count | None,
+        means(
+            "How long the request waited for the addon.", "microseconds", topic="How long it took"
+        ),
     ] = None
     first_chunk_seconds: Annotated[
         Amount | None,
-        means("From the request's arrival to the first piece of a streamed answer.", "seconds"),
+        means("From its arrival to the first piece of a streamed answer.", "seconds"),
     ] = None
     prompt_tokens: Annotated[
-        Count | None, means("The prompt, as the provider counted it.", "tokens")
+        Count | None, means("The prompt.", "tokens", topic="What the provider counted")
     ] = None
     cached_tokens: Annotated[
-        Count | None, means("Prompt tokens that were read from the cache.", "tokens")
+        Count | None,
+        means("Of these: read from the cache, written to it, and written for an hour.", "tokens"),
     ] = None
-    written_tokens: Annotated[
-        Count | None, means("Prompt tokens that were written to the cache.", "tokens")
-    ] = None
-    written_long_tokens: Annotated[
-        Count | None, means("Those of them that were written for an hour.", "tokens")
-    ] = None
+    written_tokens: Annotated[Count | None, means("", "tokens")] = None
+    written_long_tokens: Annotated[Count | None, means("", "tokens")] = None
     completion_tokens: Annotated[
-        Count | None, means("The answer, as the provider counted it.", "tokens")
+        Count | None, means("The answer, and the reasoning in it.", "tokens")
     ] = None
-    reasoning_tokens: Annotated[
-        Count | None, means("The part of the answer that is reasoning.", "tokens")
-    ] = None
+    reasoning_tokens: Annotated[Count | None, means("", "tokens")] = None
     quota: Annotated[
         tuple[QuotaWindow, ...] | None,
         means(
-            "What the answer tells of the quota of a plan, a window each: its name, the part of it "
-            "that is used, when it resets in seconds since 1970, and how many minutes it is long."
+            "Each window of a plan's quota: name, part used, reset (seconds since 1970), length in "
+            "minutes."
         ),
     ] = None
     quota_account: Annotated[
         str | None,
-        means("A tag of the account whose quota that is, the same in every run on this machine."),
+        means("A tag of its account, the same in every run on this machine."),
     ] = None
     learns_quota: Annotated[
-        Flag, means("Whether to learn from it what masking did to that quota (`quota_saving`).")
+        Flag, means("Whether to learn from it what masking did to that quota.")
     ] = False
     answer_dollars: Annotated[
         Amount | None,
+        means("What the answer cost; no other cost includes it.", "US dollars"),
+    ] = None
+    conversation: Annotated[
+        Count | None,
         means(
-            "What the answer cost, which masking does not change; no other cost has it in it.",
-            "US dollars",
+            "Its number in this run.", topic="Which conversation, and what the agent asks for again"
         ),
     ] = None
-    conversation: Annotated[Count | None, means("The number of the conversation in this run.")] = (
-        None
-    )
     conversation_id: Annotated[
         str | None,
-        means("A digest of the conversation's texts up to the first user message, in any run."),
+        means(
+            "A digest of its texts up to the first user message, in any run: whoever has the texts "
+            "can recognize it."
+        ),
     ] = None
     rereads: Annotated[
         Some,
         means(
-            "Tool calls in the newest answer that repeat earlier ones, with the same tool and the "
-            "same arguments, whose results the request before masked. A call counts once, in the "
-            "request that first holds it and that the provider took. Agents repeat calls without "
-            "masking, too: if `observed`, these are repeats of what would have been masked."
+            "Calls in the newest answer that repeat earlier ones (same tool, same arguments) whose "
+            "results were all masked, or would have been if `observed`: agents repeat calls "
+            "without masking, too. Each counts once, in the first accepted request that holds it."
         ),
     ] = 0
     arrival_rereads: Annotated[
         Some,
-        means(
-            "Tool calls in the newest answer that repeat earlier ones whose results were shortened "
-            "(or masked, but not all of them). Counted like `rereads`."
-        ),
+        means("The same for results that were shortened, or only partly masked."),
     ] = 0
     arrival_quotes: Annotated[
         Some,
         means(
-            "Tool calls in the newest answer with a whole line, of at least 16 characters, that "
-            "the request shows nowhere but in what was left out of shortened results."
+            "Calls in the newest answer with a line, of at least 16 characters, that is only in "
+            "what was left out."
         ),
     ] = 0
     boundary_moved: Annotated[
-        Flag, means("Whether more was masked than in the request before.")
+        Flag,
+        means("Whether more is masked than in the request before.", topic="Why the boundary moved"),
     ] = False
     move_price_tokens: Annotated[
         Amount | None,
         means(
-            "What that cost: what follows the newly masked results is written to the cache anew.",
+            "What that cost: what follows is written to the cache anew.",
             "input tokens",
         ),
     ] = None
     boundary_held: Annotated[
         Flag,
-        means("Whether the boundary is held because the cache did not return after a move."),
+        means("Whether it is held because the cache did not return after a move."),
     ] = False
     predicted_cached_tokens: Annotated[
         Count | None, means("What should have come from the cache.", "tokens")
     ] = None
     cached_tokens_basis: Annotated[
-        Basis | None, means("Whether the cost is by the provider's report or by a simulation.")
+        Basis | None,
+        means(
+            "Whether cost goes by the provider's report or by a simulation.", topic="What it cost"
+        ),
     ] = None
     tokens_by_kind_before: Annotated[
         tuple[Count, Count, Count] | None,
         means(
-            "The prompt unmasked, as the provider counts: the tokens that are not cached, those "
-            "read from the cache, and those written to it.",
+            "Tokens of the prompt unmasked, and as sent: neither cached nor written, read from the "
+            "cache, written to it.",
             "tokens",
         ),
     ] = None
     tokens_by_kind_after: Annotated[
-        tuple[Count, Count, Count] | None, means("The same, of the prompt masked.", "tokens")
+        tuple[Count, Count, Count] | None, means("", "tokens")
     ] = None
     cost_tokens_before: Annotated[
-        Amount | None, means("What the prompt would have cost unmasked.", "input tokens")
+        Amount | None,
+        means(
+            "What the prompt would have cost unmasked, and what it cost as sent.", "input tokens"
+        ),
     ] = None
-    cost_dollars_before: Annotated[Amount | None, means("The same.", "US dollars")] = None
-    cost_tokens_after: Annotated[
-        Amount | None, means("What the prompt cost masked.", "input tokens")
-    ] = None
-    cost_dollars_after: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    cost_dollars_before: Annotated[Amount | None, means("", "US dollars")] = None
+    cost_tokens_after: Annotated[Amount | None, means("", "input tokens")] = None
+    cost_dollars_after: Annotated[Amount | None, means("", "US dollars")] = None
     saved_tokens_error: Annotated[
         Error,
         means(
-            "By how much the cost of the prompt that was not sent may be off, either way.",
+            "How far the cost of the prompt that wasn't sent may be off, and the part of that "
+            "which evens out over many requests.",
             "input tokens",
         ),
     ] = 0.0
-    saved_tokens_error_by_chance: Annotated[
-        Error, means("The part of that which evens out over many requests.", "input tokens")
-    ] = 0.0
+    saved_tokens_error_by_chance: Annotated[Error, means("", "input tokens")] = 0.0
     roads: Annotated[
         Mapping[str, tuple[Amount, Error]] | None,
         means(
-            "What the prompt would have cost by other roads that are open to it and not taken "
-            "(`shorten`, `clear`, `drop`), each with by how much that may be off; null if the "
-            "model binds no reasoning.",
+            "What it would have cost by other [ways](agents.md#roads) open to it (`shorten`, "
+            "`clear`, `drop`), and how far that may be off, if the model binds reasoning.",
             "input tokens",
         ),
     ] = None
     arrival_saved_tokens: Annotated[
         Amount | None,
         means(
-            "What shortening results when they arrived saved of the cost at this request, by "
-            "estimate; masking saved the rest.",
+            "What shortening at arrival saved, by estimate, and how far that may be off; masking "
+            "saved the rest.",
             "input tokens",
         ),
     ] = None
-    arrival_saved_tokens_error: Annotated[
-        Amount | None, means("By how much that may be off, either way.", "input tokens")
-    ] = None
-    arrival_saved_dollars: Annotated[Amount | None, means("The same.", "US dollars")] = None
+    arrival_saved_tokens_error: Annotated[Amount | None, means("", "input tokens")] = None
+    arrival_saved_dollars: Annotated[Amount | None, means("", "US dollars")] = None
 
     @property
     def when(self) -> datetime | None:
@@ -563,36 +547,24 @@ class RequestRecord(_Record):
 class McpRecord(_Record):
     """A response of an MCP server and what became of it; None is what is not known."""
 
-    kind: Annotated[Literal["mcp"], means("An MCP response; `chat` is a chat request.")] = "mcp"
-    record_schema: Annotated[int, means("The version of these fields.")] = 1
-    software_version: Annotated[
-        str | None, means("The version of observation-masking that made the record.")
-    ] = None
-    config_digest: Annotated[str | None, means("A digest of the settings in force.")] = None
-    run: Annotated[
-        str | None, means("A random name of the run of the proxy that made the record.")
-    ] = None
-    tag: Annotated[str | None, means("The tag that its user gave that run (`mask_tag`).")] = None
-    time: Annotated[str, means("When the response ended, in UTC (ISO 8601).")]
-    host: Annotated[str, means("The host of the server.")]
-    path: Annotated[str, means("The path of the request, without the query.")]
-    status: Annotated[int | None, means("The status of the response.")] = None
-    passed_through: Annotated[str | None, means("Why it, or a part of it, was sent untouched.")] = (
-        None
-    )
+    kind: Annotated[Literal["mcp"], _KIND] = "mcp"
+    status: Annotated[int | None, means("The HTTP status.")] = None
+    passed_through: Annotated[str | None, means("Why it was sent untouched.")] = None
     replay: Annotated[bool, means("Whether it comes from a recording.")] = False
     observed: Annotated[
-        bool, means("Whether nothing was cut, and the strings are those that would have been.")
+        bool, means("Whether nothing was cut; the figures are of what would have been.")
     ] = False
-    cut_strings: Annotated[int, means("Strings that were cut.")] = 0
-    cut_chars_before: Annotated[int, means("Their characters before.", "characters")] = 0
-    cut_chars_after: Annotated[int, means("Their characters after.", "characters")] = 0
+    cut_strings: Annotated[int, means("How many strings were cut, and their characters.")] = 0
+    cut_chars_before: Annotated[int, means("", "characters")] = 0
+    cut_chars_after: Annotated[int, means("", "characters")] = 0
 
 
 class RecordField(NamedTuple):
     """A field of the records: its name, the types of its value, its unit, a sentence.
 
     left_out: what it is if it is left out, in JSON; None if it is unknown then.
+    meaning: empty if the sentence of the field before says it of both.
+    topic: what it and those after it tell of; None if that goes on.
     """
 
     name: str
@@ -600,6 +572,7 @@ class RecordField(NamedTuple):
     unit: Unit | None
     left_out: str | None
     meaning: str
+    topic: str | None
 
 
 def describe_fields(record: type[BaseModel]) -> list[RecordField]:
@@ -612,6 +585,7 @@ def describe_fields(record: type[BaseModel]) -> list[RecordField]:
             schema["unit"],
             None if name == "kind" else _render_default(schema.get("default")),
             schema["description"],
+            schema["topic"],
         )
         for name, schema in properties.items()
     ]

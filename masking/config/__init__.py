@@ -21,6 +21,7 @@ from masking.config.rules import (
 )
 from masking.config.settings import (
     CLIENT_WINDOWS,
+    COMMON,
     HostSettings,
     MemorySettings,
     MetricsSettings,
@@ -29,6 +30,7 @@ from masking.config.settings import (
     Schema1Table,
     Settings,
     change_everywhere,
+    find_key,
     find_settings,
     list_keys,
     read_prices,
@@ -36,6 +38,7 @@ from masking.config.settings import (
 
 __all__ = [
     "CLIENT_WINDOWS",
+    "COMMON",
     "REDACTION_VARIABLE",
     "ROOT",
     "ConfigValue",
@@ -53,6 +56,7 @@ __all__ = [
     "change_everywhere",
     "find_changed",
     "find_first",
+    "find_key",
     "find_settings",
     "find_shadowed",
     "list_keys",

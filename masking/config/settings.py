@@ -1,12 +1,10 @@
-"""The settings: every key of a configuration file, its type, its default, and what it does.
+"""The settings: every table of a configuration file, and its keys.
 
-This is the only place that describes a key: `config.toml`, the tables of `docs/reference.md` and
-the help of the options of `obsmask` are written from these fields (`python -m
-tests.tools.make_docs`).
-
-The classes are the tables of the file. Those of the strategies become the policies of the Python
-API, whose own defaults are those of the original specification. A value that cannot be right raises
-ConfigError with the path inside the value, such as `[0]`.
+The classes are the tables. A key's field has its type, its default and its description, from which
+`config.toml`, the tables of `docs/reference.md` and the help of options are written (`python -m
+tests.tools.make_docs`). The keys of the strategies are declared in their policies, whose defaults
+in Python are those of the original specification. A reader raises ConfigError, with the path inside
+the value, such as `[0]`, for a value that cannot be right.
 """
 
 import dataclasses
@@ -16,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -34,17 +32,18 @@ from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from masking.arrival import ArrivalPolicy
+from masking.arrival import ArrivalPolicy, ArrivalSettings
 from masking.config.rules import ANY, RequestFacts, Rule, find_first
 from masking.errors import ConfigError
 from masking.mcp import McpSettings
 from masking.patterns import check_host, normalize_host
 from masking.prices import MAX_PRICE, CachePricing, OwnPrice, OwnWindow, PriceSettings
-from masking.redaction import RedactionPolicy
+from masking.redaction import RedactionPolicy, RedactionSettings
 from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies
-from masking.window import BoundReasoning, MaskPolicy
-from masking.window.placeholder import DEFAULT_ARGUMENTS_CHARS
+from masking.window import MaskPolicy
+
+_Table = TypeVar("_Table", bound=type[Any])
 
 TABLE = ConfigDict(extra="forbid", defer_build=True)
 """An unknown key is a mistake. So is the string "false" for a boolean: hence the strict types."""
@@ -146,315 +145,107 @@ Folder = Annotated[str, AfterValidator(_read_folder)]
 OwnAddress = Annotated[str, AfterValidator(_read_own_address)]
 Headers = Annotated[Mapping[str, str], PlainValidator(_read_headers)]
 
-_PLACEHOLDER = "[{tool_name}: {original_chars} chars masked]"
+# The strategies' tables: what their policies declare
+
+_STRICT: Mapping[object, Any] = {
+    bool: StrictBool,
+    int: StrictInt,
+    int | None: StrictInt | None,
+    float: StrictFloat,
+}
+"""What a value in a file has to be: no 1 for true, no 8.0 for 8."""
+
+
+def takes_settings(table: _Table) -> _Table:
+    """Make keys of the settings that a table inherits, with the shipped defaults."""
+    for field in dataclasses.fields(table):
+        table.__annotations__[field.name] = _STRICT.get(field.type, field.type)
+        again = dataclasses.field(default=field.metadata["shipped"], metadata=field.metadata)
+        setattr(table, field.name, again)
+    return table
+
+
+def _values_of(table: object, policy: type[Any]) -> dict[str, Any]:
+    """Return the values that a table has for a policy's settings."""
+    return {each.name: getattr(table, each.name) for each in dataclasses.fields(policy)}
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class Schema1Table:
+@takes_settings
+class Schema1Table(MaskPolicy):
     """The window."""
 
-    enabled: StrictBool = Field(
-        default=True,
-        description="Mask old tool results. `false` undoes all masking and shortening: unless "
-        "redaction or reduction is on, every request goes out as the agent wrote it.",
-    )
-    window_turns: StrictInt = Field(
-        default=8,
-        description="How many of the latest tool turns keep their results; 0 turns masking off. A "
-        "tool turn is an assistant message with tool calls, plus all their results. For OpenHands, "
-        "the default is 36.",
-    )
-    keep_errors: StrictBool = Field(
-        default=True, description="Keep results that look like errors, no matter how old."
-    )
-    error_words_max_chars: StrictInt = Field(
-        default=2_000,
-        description="In results up to this many characters, a single word such as `traceback` "
-        "marks an error. Longer results are full of such words. At any length, an error is also "
-        "marked by a sign at the start of a line (a traceback, `SomethingError: ...`, a non-zero "
-        "exit code) and by JSON that reports one (`error`, `status`, `exit_code`, `returncode`, "
-        "`success`).",
-    )
-    keep_last_k_per_tool: StrictInt = Field(
-        default=0,
-        description="Keep the last K results of each tool, no matter how old; 0 turns this off.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Keep these tools' results, no matter how old. In this list and the next two, "
-        '`*` matches any text, `?` one character, and `[ab]` one of these: `["todo_*", '
-        '"read_skill"]`.',
-    )
-    mask_tools: tuple[str, ...] = Field(
-        default=(),
-        description="Mask only these tools' results; if empty, those of all tools. If both lists "
-        "name a tool, its results are kept.",
-    )
-    keep_arguments: tuple[str, ...] = Field(
-        default=(),
-        description="Keep the results of calls with an argument value that matches one of these "
-        'patterns, no matter how old: `["*/PLAN.md"]`. Only string arguments count, and a pattern '
-        "must match the whole value.",
-    )
-    keep_latest_turns: StrictInt = Field(
-        default=0,
-        description="Keep the latest result of each target (same tool, same path-like argument) "
-        "for this many turns; 0 turns this off. Older results of the target are masked as usual.",
-    )
-    target_arguments: tuple[str, ...] = Field(
-        default=("file_path", "path", "filename", "filePath"),
-        description="The arguments that can name a call's target; the first in this list that a "
-        "call has is used.",
-    )
-    keep_rereads: StrictBool = Field(
-        default=False,
-        description="If the agent repeats a call (same tool, same arguments) after its result has "
-        "left the window, keep the new result. The earlier one stays masked. It costs a few points "
-        "of the bill, and spares few calls.",
-    )
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder. Fields: `{tool_call_id}` and `{tool_name}` (at most "
-        "64 characters each), `{original_chars}`, `{original_tokens}` (estimated), `{arguments}` "
-        "of the call, and `{recall}`, the ID under which the result is kept (see "
-        "`[observation_masking.recall]`). Keep it short: it is sent for every masked result.",
-    )
-    placeholder_arguments_chars: StrictInt = Field(
-        default=DEFAULT_ARGUMENTS_CHARS,
-        description="Shorten `{arguments}` in placeholders to this many characters (at most "
-        "1000), on one line.",
-    )
-    skip_if_not_shorter: StrictBool = Field(
-        default=True,
-        description="Don't mask a result unless its placeholder is shorter, in both characters "
-        "and estimated tokens. When moving the boundary has a price, this is always on.",
-    )
-    mask_text_parts: StrictBool = Field(
-        default=True,
-        description="Also mask the text of results that are lists of parts (qwen-code, "
-        "OpenHands). All other parts stay as they are.",
-    )
-    mask_images: StrictBool = Field(
-        default=False,
-        description="Also mask images in old results, such as browser screenshots: each becomes a "
-        "text that says what it was (`[image: png 1280x800 masked]`). Documents and all other "
-        "parts stay.",
-    )
-    keep_last_images: StrictInt = Field(
-        default=3,
-        description="With `mask_images`, keep the results that hold the last K images, no matter "
-        "how old; 0 turns this off.",
-    )
-    bound_reasoning: BoundReasoning = Field(
-        default="try",
-        description='What to do with results that later reasoning is bound to: `"keep"` masks '
-        'none of them; `"try"` masks them where Anthropic accepts that; `"drop"` also masks them '
-        "where the provider then drops the reasoning: OpenAI does so silently, and Anthropic if a "
-        "request asks for it, by the field `thinking.block_binding` and one more name in the "
-        "`anthropic-beta` header. The newest models bind their reasoning to everything before it, "
-        "tool results included. Anthropic accepts masking for accounts created before August 31, "
-        "2026, at claude-opus-5-5, sonnet-5-5, haiku-5-5, and fable-5-1. To find out, the proxy "
-        "masks one request from Claude Code or pydantic-ai; if Anthropic refuses it, the proxy "
-        "sends the agent's own bytes at once, the agent gets the response to those, and the "
-        "account is left alone for 30 days. This needs the memory.",
-    )
     provider_clearing: StrictBool = Field(
         default=False,
         description="For models that reject changed tool results: have Anthropic clear old ones "
-        "itself (context editing, a beta). The request gets one more edit in `context_management` "
-        "and one more name in the `anthropic-beta` header; everything else goes out as the agent "
-        "wrote it. Anthropic clears every result before the boundary, including errors and short "
-        "ones, except those that `keep_tools` or `mask_tools` exempts, and writes its own "
-        "placeholders. Works only through mitmdump, with the memory. No account is tried as with "
-        "`bound_reasoning`, but one known to accept masked results gets those instead. A request "
-        "that is refused with the edit is sent again without it; if that is accepted, the rest of "
-        "the conversation goes out without it, too.",
-    )
-    min_chars: StrictInt = Field(
-        default=0,
-        description="Don't mask results shorter than this many characters.",
+        "itself (context editing, a beta), errors and short ones, too, except what `keep_tools` "
+        "or `mask_tools` exempts. Needs mitmdump and the memory.",
     )
     resend_on_400: StrictBool = Field(
         default=False,
-        description="If a masked request gets a 400, send it again as the agent wrote it. If the "
-        "provider accepts that, the conversation goes out unmasked until the proxy stops; "
-        "otherwise masking continues, and nothing of it is resent until a masked request was "
-        "accepted. A request isn't resent if it wouldn't fit its model unmasked, or if reasoning "
-        "is bound to what was masked. Not over WebSockets.",
+        description="If a masked request gets a 400, send it again as the agent wrote it, unless "
+        "it wouldn't fit its model or reasoning is bound to what was masked. If that is accepted, "
+        "the conversation goes out unmasked until the proxy stops. Not over WebSockets.",
     )
     cache_pricing: CachePrices = Field(
         default="auto",
-        description="What the provider charges for a token read from the cache and a token "
-        "written to it, relative to a plain input token; the boundary moves only when that pays. "
-        '`"auto"`: your own prices (`[[observation_masking.prices]]`), else the price list\'s '
-        "for the request's host and model, else those of the model's maker, else "
-        '`assumed_prices`. `[0.1, 1.0]`: these prices, for every host. `"none"`: the window '
-        "slides every turn, no matter what that does to a prompt cache.",
+        description="The prices of a token read from the cache and of one written to it, relative "
+        'to a plain input token. `"auto"`: your own (`[[observation_masking.prices]]`), else the '
+        "price list's, else the model maker's, else `assumed_prices`. `[0.1, 1.0]`: these, for "
+        'every host. `"none"`: the window slides every turn, whatever that costs.',
     )
     assumed_prices: Prices = Field(
         default=PriceSettings().assumed,
-        description='With `"auto"`, the prices of a token read from the cache and a token written '
-        "to it when nothing else is known. Assuming a cache where there is none costs part of the "
-        "savings; the opposite can more than double the bill.",
+        description='With `"auto"`, the prices when nothing else is known. To assume a cache '
+        "where there is none costs part of the savings; the opposite can more than double the "
+        "bill.",
     )
-    max_loss: StrictFloat = Field(
-        default=0.1,
-        description="The most that masking may add to a conversation's bill, at every request, as "
-        "a fraction of what it would have cost unmasked: in estimated tokens, at the prices in "
-        "use.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy()  # raises ConfigError
 
     def to_policy(self) -> MaskPolicy:
-        """Return the policy of the window. Raises ConfigError."""
-        values = {
-            name: value
-            for name, value in vars(self).items()
-            if name in MaskPolicy.__dataclass_fields__
-        }
-        return MaskPolicy(**values)
+        """Return the policy of the window."""
+        return MaskPolicy(**_values_of(self, MaskPolicy))
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class ArrivalTable:
+@takes_settings
+class ArrivalTable(ArrivalSettings):
     """At arrival. `error_words_max_chars` and `placeholder_arguments_chars` of `schema1` hold."""
-
-    enabled: StrictBool = Field(
-        default=False,
-        description="Shorten a long tool result to its head and tail the first time it is sent, "
-        "and send the same text from then on. The provider's cache has never held it, so this "
-        "saves no matter what a cached token costs, and works even where nothing old may be "
-        "masked. Errors stay whole, and so do the results of calls that name a file. `false` "
-        "stops new cuts; results already sent shortened stay so until `schema1.enabled` is "
-        "`false`.",
-    )
-    max_chars: StrictInt = Field(
-        default=ArrivalPolicy.max_chars, description="Shorten texts longer than this."
-    )
-    head_chars: StrictInt = Field(
-        default=ArrivalPolicy.head_chars,
-        description="How much of their beginning is kept, at most; up to 200 characters less if "
-        "that ends at a line break.",
-    )
-    tail_chars: StrictInt = Field(
-        default=ArrivalPolicy.tail_chars,
-        description="How much of their end is kept, at most, likewise.",
-    )
-    keep_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.keep_tools,
-        description="These tools' results stay whole (patterns, as in `schema1`). The defaults "
-        "are sub-agents, whose reports can't be had again, and skills.",
-    )
-    only_tools: tuple[str, ...] = Field(
-        default=ArrivalPolicy.only_tools,
-        description="Shorten only these tools' results; if empty, those of all tools.",
-    )
-    file_arguments: tuple[str, ...] = Field(
-        default=ArrivalPolicy.file_arguments,
-        description="The arguments that name a file. The result of a call that has one stays "
-        "whole, because an agent that reads a file wants all of it, and reads again what it "
-        "doesn't get. (A call with `pattern`, `query`, or `regex` is a search, not a read.) So "
-        "does the result of a shell command that only prints files (`cat`, `sed -n`). If empty, "
-        "reads are shortened, too.",
-    )
-    marker_template: str = Field(
-        default=ArrivalPolicy.marker_template,
-        description="Text between head and tail. Fields: `{left_out_chars}`, `{original_chars}`, "
-        "`{arguments}` of the call, and `{recall}`, the ID under which the whole text is kept "
-        "(see `[observation_masking.recall]`).",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(Schema1Table())  # raises ConfigError
 
     def to_policy(self, schema1: Schema1Table) -> ArrivalPolicy:
         """Return the policy, given the settings of the window. Raises ConfigError."""
         return ArrivalPolicy(
-            **vars(self),
+            **_values_of(self, ArrivalSettings),
             arguments_chars=schema1.placeholder_arguments_chars,
             error_words_max_chars=schema1.error_words_max_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
-class RedactionTable:
+@takes_settings
+class RedactionTable(RedactionSettings):
     """Redaction. `placeholder_arguments_chars` of `schema1` holds here, too."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Replace the results of some tools as soon as the assistant has responded "
-        "without calling a tool. Runs before the window. `STREAM_REDACTION_ENABLED` in the "
-        "environment overrides it.",
-    )
-    tool_names: tuple[str, ...] = Field(
-        default=(), description="The tools, by their exact names. If empty: none."
-    )
-    placeholder_template: str = Field(
-        default=_PLACEHOLDER,
-        description="Text of the placeholder, also where the window masks these tools. Fields as "
-        "in `schema1`, but for `{recall}`.",
-    )
-
-    def __post_init__(self) -> None:
-        self.to_policy(0)  # raises ConfigError
-
     def to_policy(self, placeholder_arguments_chars: int) -> RedactionPolicy:
-        """Return the policy. Raises ConfigError."""
+        """Return the policy."""
         return RedactionPolicy(
-            self.enabled, self.tool_names, self.placeholder_template, placeholder_arguments_chars
+            **_values_of(self, RedactionSettings),
+            placeholder_arguments_chars=placeholder_arguments_chars,
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class ReductionTable(ReductionOptions):
     """Reduction."""
 
-    enabled: StrictBool = Field(
-        default=False,
-        description="Fit a history that is too long into a budget: mask old results; if that "
-        "isn't enough, replace old messages with a summary; else drop them. Runs last. Only this "
-        "removes messages.",
-    )
-    max_input_chars: StrictInt = Field(
-        default=400_000, description="The budget: characters of all texts. 0 turns this off."
-    )
-    preserve_recent_raw_turns: StrictInt = Field(
-        default=4,
-        description="This many of the last messages stay as they are, along with whatever is "
-        "paired with them. System messages always do, and so do results that the model hasn't "
-        "read.",
-    )
-    summary_max_chars: StrictInt = Field(
-        default=1_400,
-        description="The longest summary. 0: none, and old messages are dropped right away.",
-    )
-    observation_masking: StrictBool = Field(
-        default=True, description="`false` skips the first stage."
-    )
-    max_observation_chars: StrictInt = Field(
-        default=80, description="The longest placeholder of the first stage."
-    )
-
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
+@takes_settings
 class McpTable(McpSettings):
     """The answers of MCP servers."""
 
-    enabled: StrictBool = Field(
-        default=False, description="Cut long strings in the responses of MCP servers over HTTP."
-    )
-    max_chars: StrictInt = Field(
-        default=4_000, description="Cut strings longer than this. 0 turns this off."
-    )
-    head_chars: StrictInt = Field(default=2_000, description="How much of their beginning is kept.")
-    tail_chars: StrictInt = Field(default=2_000, description="How much of their end is kept.")
-    endpoints: tuple[str, ...] = Field(
-        default=(),
-        description="MCP servers, as `host/path` (`*` matches anything). Others are recognized by "
-        "what their clients send.",
-    )
+
+# The other tables
 
 
 @dataclass(frozen=True, kw_only=True, config=TABLE)
@@ -464,12 +255,9 @@ class MemorySettings:
     enabled: Switch = Field(
         default="auto",
         description="Remember which results of each conversation were masked, and when it was "
-        "last sent: in the process, and in a small private file in your state directory "
-        "(positions and digests, no content). A restart or a change of settings then un-masks "
-        "nothing, a conversation first seen in the middle starts unmasked, and after a long "
-        'pause, when the provider has forgotten the prompt, the boundary moves at once. `"auto"`: '
-        "on in mitmdump, off behind Envoy, where `true` is refused. Set `false` if several "
-        "proxies serve one conversation.",
+        "last sent, in a small private file without content: then a restart or new settings "
+        'un-mask nothing. `"auto"`: on in mitmdump, off behind Envoy, where `true` is refused. '
+        "Set `false` if several proxies serve one conversation.",
     )
 
 
@@ -479,21 +267,20 @@ class RecallSettings:
 
     enabled: StrictBool = Field(
         default=False,
-        description="Keep what the window masks in a private folder, one file per text, named by "
-        "its digest. An agent with a shell can then read it back, if `placeholder_template` says "
-        'how: `"[{tool_name}: {original_chars} chars masked; to read: obsmask recall {recall}]"`. '
-        "These files hold content. Images, and what redaction replaces, aren't kept.",
+        description="Keep what the window masks in a private folder, one file per text, for "
+        "`obsmask recall`; `placeholder_template` has to name its ID, `{recall}`. The files hold "
+        "content. Images, and what redaction replaces, aren't kept.",
     )
     folder: Folder = Field(
         default="",
-        description="The folder. Several proxies can share it. If empty: "
+        description="The folder; several proxies can share it. If empty: "
         "`observation-masking/recall` in your state directory.",
     )
     max_megabytes: StrictInt = Field(
         default=200,
         ge=1,
-        description="Above this total size, the least recently used files are deleted. A file is "
-        "used when it is read, and by every request in which it is masked.",
+        description="Above this size, the least recently used files are deleted. Reading a file "
+        "uses it; so does a request in which it is masked.",
     )
     max_days: StrictInt = Field(
         default=30,
@@ -508,9 +295,9 @@ class MetricsSettings:
 
     path: str = Field(
         default="",
-        description="The records file, with one JSON line per request. Several proxies can share "
-        "it. If empty: `observation-masking/requests.jsonl` in your state directory "
-        "(`$XDG_STATE_HOME`, `~/.local/state`).",
+        description="The records file; several proxies can share it. If empty: "
+        "`observation-masking/requests.jsonl` in your state directory (`$XDG_STATE_HOME`, "
+        "`~/.local/state`).",
     )
     max_megabytes: StrictInt = Field(
         default=50,
@@ -519,14 +306,13 @@ class MetricsSettings:
     )
     quota_warning: StrictBool = Field(
         default=True,
-        description="If more than 90% of a limit of your Claude or ChatGPT plan is used, and at "
-        "your present pace all of it before it resets, the log says so, once until then.",
+        description="Warn in the log, once, if more than 90% of a limit of your Claude or ChatGPT "
+        "plan is used, and at the present pace all of it before it resets.",
     )
     quota_saving: StrictBool = Field(
         default=False,
-        description="Whether to learn what masking does to the limits of your plan, from how they "
-        "rise from response to response. `obsmask status`, the page and the last line say it once "
-        "it is known.",
+        description="Learn what masking does to the limits of your plan, from how they rise, and "
+        "say so once it is known.",
     )
 
 
@@ -536,27 +322,26 @@ class PageSettings:
 
     enabled: StrictBool = Field(
         default=True,
-        description="A page that shows, while agents work, what is masked and what that saves: "
-        "names, sizes, and amounts, never content. The log says where it is; "
-        "`http://obsmask.test/` points to it through the proxy, and `obsmask page` opens it. "
-        "Changes to this table take effect at the next start.",
+        description="Serve a page of what is masked and saved while agents work: names, sizes, "
+        "and amounts, never content. `obsmask page` opens it; so does `http://obsmask.test/` "
+        "through the proxy. A change of this table takes effect at the next start.",
     )
     host: OwnAddress = Field(
         default="127.0.0.1",
-        description="The address of this machine to serve the page on. Anyone who can reach it "
-        "can read the page.",
+        description="The address of this machine to serve it on. Anyone who can reach that can "
+        "read the page.",
     )
     port: StrictInt = Field(
         default=0,
         ge=0,
         le=65_535,
-        description="0 picks any free port. If the port is taken, the proxy logs a warning and "
-        "runs without its page.",
+        description="The page's port; 0 picks any free one. If it is taken, the proxy logs a "
+        "warning and runs without its page.",
     )
     metrics: Switch = Field(
         default="auto",
-        description='Also serve `/metrics` there, for Prometheus. `"auto"`: if `host` is a '
-        "loopback address.",
+        description='Also serve `/metrics`, for Prometheus. `"auto"`: if `host` is a loopback '
+        "address.",
     )
 
 
@@ -566,9 +351,8 @@ class RecordingSettings:
 
     keep_original: StrictBool = Field(
         default=True,
-        description="A recording (`mitmdump -w FILE`) holds what was sent. Also keep the client's "
-        "own body of each masked request in it: `obsmask replay` needs it. Without a recording, "
-        "nothing is kept.",
+        description="In a recording (`mitmdump -w FILE`), also keep the client's own body of each "
+        "masked request: `obsmask replay` needs it.",
     )
 
 
@@ -578,12 +362,10 @@ class WebsocketSettings:
 
     mode: WebsocketMode = Field(
         default="auto",
-        description="codex uses a WebSocket and sends only what is new; the provider has the "
-        'rest, so no message holds old tool results. `"auto"`: if something could be masked, a '
-        "client known to fall back (codex, Copilot CLI) gets a 426 and then sends whole histories "
-        'over HTTP, which are masked; all other clients pass. `"pass"`: all pass, and only a '
-        'whole history, as after a reconnect, is masked. `"http"`: every client gets a 426 at '
-        "once, and one that speaks only WebSockets then fails.",
+        description='`"auto"`: if something could be masked, a client known to fall back to HTTP '
+        '(codex, Copilot CLI) gets a 426; others pass. `"pass"`: all pass; only a whole history, '
+        'as after a reconnect, is masked. `"http"`: all get a 426, and a client that speaks only '
+        "WebSockets fails.",
     )
 
 
@@ -596,13 +378,12 @@ class HostSettings:
 
     only: Hosts = Field(
         default=(),
-        description="Host names; `*` matches anything, and non-ASCII letters can be written as "
-        "they are (`bücher.example`). If not empty, all other hosts are left alone, their TLS "
-        "unopened.",
+        description="If not empty, all other hosts are left alone, their TLS unopened. `*` "
+        "matches anything; non-ASCII letters can be written as they are (`bücher.example`).",
     )
     uncached: Hosts = Field(
         default=(),
-        description='Hosts that sell no cached tokens. With `cache_pricing = "auto"`, the window '
+        description='Hosts that sell no cached tokens: with `cache_pricing = "auto"`, the window '
         "slides there.",
     )
     never: Hosts = Field(
@@ -612,13 +393,10 @@ class HostSettings:
             *("repo.maven.apache.org", "*.debian.org", "*.ubuntu.com", "*.docker.io", "ghcr.io"),
             *("github.com", "codeload.github.com", "*.githubusercontent.com", "gitlab.com"),
         ),
-        description="Hosts that are never opened, no matter what `only` says. The defaults are "
-        "those that an agent's own tools talk to; no model is there. To add your own, leave this "
-        "list alone and set `never_more`.",
+        description="Hosts that are never opened, no matter what `only` says; no model is there. "
+        "To add your own, set `never_more`.",
     )
-    never_more: Hosts = Field(
-        default=(), description="More hosts that are never opened, besides those of `never`."
-    )
+    never_more: Hosts = Field(default=(), description="More hosts that are never opened.")
 
     @property
     def closed(self) -> Hosts:
@@ -630,14 +408,12 @@ class HostSettings:
 class PriceTable(OwnPrice):
     """A price of the user's own."""
 
-    host: str = Field(default=ANY, description="the hosts it applies to; `*` matches anything")
-    model: str = Field(default=ANY, description="the models it applies to")
+    host: str = Field(default=ANY, description="the hosts; `*` matches anything")
+    model: str = Field(default=ANY, description="the models")
     read: StrictFloat = Field(
-        description="the price of a token read from the cache, relative to a plain input token"
+        description="a token read from the cache, relative to a plain input token"
     )
-    write: StrictFloat = Field(
-        description="the price of a token written to the cache, relative to a plain input token"
-    )
+    write: StrictFloat = Field(description="a token written to the cache, likewise")
     dollars_per_million: StrictFloat | None = Field(
         default=None,
         description="US dollars per million plain input tokens; if left out, the price list's",
@@ -648,9 +424,9 @@ class PriceTable(OwnPrice):
 class WindowTable(OwnWindow):
     """A context window of the user's own."""
 
-    host: str = Field(default=ANY, description="the hosts it applies to; `*` matches anything")
-    model: str = Field(default=ANY, description="the models it applies to")
-    tokens: StrictInt = Field(description="the tokens that fit, prompt and response together")
+    host: str = Field(default=ANY, description="the hosts; `*` matches anything")
+    model: str = Field(default=ANY, description="the models")
+    tokens: StrictInt = Field(description="prompt and response together")
 
 
 RULED_TABLES = ("schema1", "arrival", "redaction", "reduction")
@@ -668,9 +444,9 @@ class RuleTable(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    host: str = Field(default=ANY, description="the hosts it applies to, as in `hosts`")
-    model: str = Field(default=ANY, description="the models it applies to; case doesn't matter")
-    path: str = Field(default=ANY, description="the paths of the URL, without the query")
+    host: str = Field(default=ANY, description="the hosts, as in `hosts`")
+    model: str = Field(default=ANY, description="the models; case doesn't matter")
+    path: str = Field(default=ANY, description="the paths, without the query")
     client: str = Field(
         default=ANY, description="the programs, as `obsmask status --by client` names them"
     )
@@ -679,29 +455,27 @@ class RuleTable(BaseModel):
         description='a header that must be present, such as `"x-team"`, or headers with patterns '
         "for their values; none that may hold a credential",
     )
-    label: str = Field(default="", description="what the records call the requests")
+    label: str = Field(default="", description="what records call the requests")
     mode: object = Field(
         default=None,
-        description='`"observe"`: these requests are only observed (see '
-        '[mode](#mode-and-hold-out)); `"off"`: nothing is done to them; if left out, the file\'s',
+        description="in place of the file's",
     )
     holdout_percent: object = Field(
         default=None,
-        description="the share of their conversations that is only observed; if left out, the "
-        "file's",
+        description="in place of the file's",
     )
     schema1: dict[str, object] = Field(
         default_factory=dict,
-        description="the keys of [`schema1`](#schema1) that differ for them",
+        description="the keys of this table that differ for them",
     )
     arrival: dict[str, object] = Field(
-        default_factory=dict, description="the same for [`arrival`](#arrival)"
+        default_factory=dict, description="the keys of this table that differ for them"
     )
     redaction: dict[str, object] = Field(
-        default_factory=dict, description="the same for [`redaction`](#redaction)"
+        default_factory=dict, description="the keys of this table that differ for them"
     )
     reduction: dict[str, object] = Field(
-        default_factory=dict, description="the same for [`reduction`](#reduction)"
+        default_factory=dict, description="the keys of this table that differ for them"
     )
 
     def model_post_init(self, context: object) -> None:
@@ -735,23 +509,20 @@ class Tables:
 
     mode: Mode = Field(
         default="on",
-        description='`"on"`, or `"observe"`: everything is decided, counted, and priced, and '
-        "nothing is changed. Every request goes out as the agent wrote it, and the records say "
-        'what masking would have saved. A strategy that is off isn\'t observed either. `"off"`: '
-        "every strategy is off, no matter what its own table says.",
+        description='`"on"`; `"observe"`: nothing is changed, and the records say what the '
+        'strategies that are on would have saved; `"off"`: every strategy is off.',
     )
     holdout_percent: StrictFloat = Field(
         default=0.0,
         ge=0,
         le=100,
         allow_inf_nan=False,
-        description="This share of the conversations is only observed, regardless of the mode, so "
-        "that `obsmask status` can compare them with the others. Conversations are chosen by "
-        "their text up to the first user message, so each stays in its group, and a larger share "
-        "only adds to it. 0 turns this off, 100 is all.",
+        description="This share of the conversations is only observed, whatever the mode, for "
+        "`obsmask status` to compare. They are chosen by their text up to the first user message, "
+        "so each stays in its group, and a larger share only adds to it.",
     )
     holdout_salt: str = Field(
-        default="", description="Any text. A different one chooses different conversations."
+        default="", description="Any text; a different one chooses different conversations."
     )
     schema1: Schema1Table = Schema1Table()
     arrival: ArrivalTable = ArrivalTable()
@@ -768,8 +539,7 @@ class Tables:
     prices: tuple[PriceTable, ...] = Field(
         default=(),
         description="Your own prices, for matching hosts and models. `*` matches anything, and so "
-        "does a name that is left out. The first table that matches applies. "
-        "`dollars_per_million` is for plain input tokens, and can be left out.",
+        "does a name that is left out. The first table that matches applies.",
         examples=[
             {
                 "host": "llm.example.com",
@@ -782,18 +552,17 @@ class Tables:
     )
     windows: tuple[WindowTable, ...] = Field(
         default=(),
-        description="Your own context windows, in tokens, for matching hosts and models, as with "
-        "prices. They come before the price list's: your own server may run a model with less.",
+        description="Your own context windows, in tokens, with patterns as in `prices`. They come "
+        "before the price list's: your own server may run a model with less.",
         examples=[{"host": "localhost", "tokens": 32768}],
     )
     rules: tuple[RuleTable, ...] = Field(
         default=(),
-        description="Rules: different settings for some requests. The first rule that matches a "
-        "request applies. `host`, `model`, `path`, and `client` are patterns for what its record "
-        "shows; `header` is one that it must have, or a table of names with patterns for their "
-        "values. `label` is what its records are called. `mode`, `holdout_percent`, and every key "
-        "of `schema1`, `arrival`, `redaction`, and `reduction` can be changed; all others stay as "
-        "they are.",
+        description="Different settings for some requests. The first rule that matches applies. "
+        "`host`, `model`, `path`, and `client` are patterns for what the record shows; `header` "
+        "is one that must be present, or a table of names and patterns. `label` is what records "
+        "call the requests. A rule can change `mode`, `holdout_percent`, and every key of "
+        "`schema1`, `arrival`, `redaction`, and `reduction`.",
         examples=[
             {
                 "header": {"x-team": "research*"},
@@ -817,6 +586,22 @@ class Tables:
         if arrival.marker.names_recall and not self.recall.enabled:
             raise ConfigError("{recall} needs recall.enabled = true", "arrival.marker_template")
 
+
+def find_key(name: str) -> FieldInfo:
+    """Return the key of a setting, by `table.key`, or by its name where it is outside of tables."""
+    table, _, key = name.rpartition(".")
+    found: Any = list_keys(Tables)[table].annotation if table else Tables
+    return list_keys(found)[key]
+
+
+COMMON = (
+    "mode",
+    *("schema1.window_turns", "schema1.keep_errors", "schema1.keep_tools"),
+    *("schema1.bound_reasoning", "schema1.max_loss"),
+    *("arrival.enabled", "recall.enabled", "page.port"),
+    *("hosts.only", "hosts.uncached", "hosts.never_more", "prices"),
+)
+"""What people set. The shipped file has these, and screens and pages show them first."""
 
 CLIENT_WINDOWS: Mapping[str, int] = {"openhands": 36}
 """Tool turns, for clients that a window of the usual size harms, by their name in the records.

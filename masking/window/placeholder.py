@@ -16,6 +16,9 @@ from masking.errors import ConfigError, printable
 from masking.model import IMAGE_PLACEHOLDER, Decision, ToolResult
 from masking.tokens import estimate_tokens
 
+SHIPPED_TEMPLATE = "[{tool_name}: {original_chars} chars masked]"
+"""What `config.toml` has: about 10 tokens, because it is sent for every masked result."""
+
 UNKNOWN_TOOL = "inconnu"
 
 MAX_NAME_CHARS = 64

@@ -1,15 +1,15 @@
-"""What a user sets about the window: one frozen policy, every default in one place."""
+"""What a user sets about the window: one frozen policy, which declares each setting."""
 
-import math
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Literal
 
 from masking.errors import ConfigError
-from masking.patterns import check_globs
+from masking.setting import check_settings, describes_settings, from_zero, globs, names, setting
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     MAX_ARGUMENTS_CHARS,
+    SHIPPED_TEMPLATE,
     Rendering,
     Template,
     parse_template,
@@ -22,91 +22,157 @@ DEFAULT_TEMPLATE = (
 
 BoundReasoning = Literal["keep", "try", "drop"]
 
-_NOT_NEGATIVE = ("min_chars", "error_words_max_chars", "max_loss")
-_GLOBS = ("keep_tools", "mask_tools", "keep_arguments")
-
 CERTAIN = 0.95
 """Part of the promise that estimates may spend. Of 158 sessions with texts of every kind the worst
 request then stands at 1.105 where 1.1 is promised (`python -m tests.tools.benchmarks.promise`)."""
 
 
+def _check_window(turns: object, path: str) -> None:
+    if not isinstance(turns, int) or isinstance(turns, bool):
+        raise ConfigError("expected a whole number", path)
+
+
+def _check_arguments(chars: int, path: str) -> None:
+    if not 0 <= chars <= MAX_ARGUMENTS_CHARS:
+        raise ConfigError(f"must be from 0 to {MAX_ARGUMENTS_CHARS}", path)
+
+
+@describes_settings
 @dataclass(frozen=True)
 class MaskPolicy:
-    """Settings for masking old results; the first five are those of the design document.
+    """Which old tool results are masked, and by which words.
 
-    What host and model charge is no setting: see `BoundaryPrices`.
+    `MaskPolicy()` masks nothing: `enabled` is false. `MaskPolicy(enabled=True)` masks each tool
+    result before the last 8 tool turns that is a string, unless it looks like an error, even where
+    the placeholder is longer. The words are those of the design document, in French:
 
-    enabled: off, nothing is ever masked.
-    window_turns: how many of the last tool turns keep their results; 0 or less is off.
-    keep_errors: keep results that look like an error.
-    keep_last_k_per_tool: keep the last K results of each tool; None, 0 or less is off.
-    placeholder_template: fields {tool_call_id} and {tool_name}, at most 64 code points of each,
-        {original_chars} (code points), {original_tokens} (estimated), {arguments}, and {recall}, a
-        digest of the text that is replaced.
-    skip_if_not_shorter: leave a text alone unless its placeholder is shorter, both in code points
-        and in estimated tokens. If moving the boundary has a price, that is always so.
-    mask_text_parts: also mask a content that is a list of text parts alone.
-    min_chars: leave a result alone that is shorter than this, in code points; 0 is off.
-    error_words_max_chars: up to this length a single word makes an error; at any length, a sign at
-        the start of a line and what JSON says do (see `masking.window.signs`).
-    max_loss: at no request of any conversation may the bill, in tokens, have exceeded
-        `1 + max_loss` times that of sending everything (see `boundary.py`). Because sizes are
-        estimates, this is kept within a percentage point (see `estimated_loss`).
-    keep_latest_turns: keep the latest result of each target (same tool, same path-like argument)
-        this many turns after its call; older ones of the target follow the window; 0 is off.
-    target_arguments: the names of such arguments; the first that a call has is its target.
-    mask_images: also mask the images of old results, each with a text that says what it was.
-    keep_last_images: keep the results that hold the last K images, however old; 0 or less is off.
-    bound_reasoning: "keep": mask nothing that reasoning of the model is bound to; "try": do so on
-        accounts whose provider takes the request all the same; "drop": also where the provider
-        then drops the reasoning, by itself or as asked. Never where it refuses the request.
-    keep_tools: keep the results of these tools, however old (globs; see `masking.patterns`).
-    mask_tools: unless empty, mask the results of these tools alone (globs). A tool whose name is
-        unknown is named by neither.
-    keep_arguments: keep the results of calls that have an argument which is a text and matches one
-        of these globs, however old.
-    keep_rereads: keep the result of a call that repeats an earlier one whose result had left the
-        window by then, however old; the earlier one stays masked.
-    placeholder_arguments_chars: the call's arguments are shortened to this length, in code points.
+        [Observation masquée: résultat d’outil ancien (tool_call_id=a, outil=ls, chars=168)]
 
-    Raises ConfigError (a ValueError) for a template that is blank or has an unknown field, for a
-    number that may not be negative, and for a blank glob.
-    """
+    The first five settings are the design document's. What host and model charge is no setting: see
+    `BoundaryPrices`. Lengths are in code points. A number of turns, results, or images that is 0 or
+    less, or None, is off. Frozen and hashable.
 
-    enabled: bool = False
-    window_turns: int = 8
-    keep_errors: bool = True
-    keep_last_k_per_tool: int | None = None
-    placeholder_template: str = DEFAULT_TEMPLATE
+    Raises ConfigError (a ValueError), which names the setting, for a value that cannot be meant.
+    """  # noqa: RUF002 - the template's own spelling
+
+    enabled: bool = setting(
+        False,
+        "Mask old tool results. `false` also ends shortening: without redaction or reduction, "
+        "requests go out as the agent wrote them.",
+        shipped=True,
+    )
+    window_turns: int = setting(
+        8,
+        "How many of the latest tool turns keep their results; 0 turns masking off. A tool turn "
+        "is an assistant message with tool calls, and their results. For OpenHands, the default "
+        "is 36.",
+        check=_check_window,
+    )
+    keep_errors: bool = setting(
+        True,
+        "Keep results that look like errors, no matter how old.",
+    )
+    keep_last_k_per_tool: int | None = setting(
+        None,
+        "Keep the last K results of each tool; 0 turns this off.",
+        shipped=0,
+    )
+    placeholder_template: str = setting(
+        DEFAULT_TEMPLATE,
+        "Text of the placeholder, sent for every masked result. Fields: `{tool_call_id}` and "
+        "`{tool_name}` (at most 64 characters each), `{original_chars}`, `{original_tokens}` "
+        "(estimated), `{arguments}` of the call, and `{recall}`, the ID of the kept result.",
+        shipped=SHIPPED_TEMPLATE,
+        check=lambda template, _: parse_template(template),
+    )
     _: KW_ONLY
-    skip_if_not_shorter: bool = False
-    mask_text_parts: bool = False
-    min_chars: int = 0
-    error_words_max_chars: int = 2_000
-    max_loss: float = 0.10
-    keep_latest_turns: int = 0
-    target_arguments: tuple[str, ...] = ("file_path", "path", "filename", "filePath")
-    bound_reasoning: BoundReasoning = "keep"
-    mask_images: bool = False
-    keep_last_images: int = 3
-    keep_tools: tuple[str, ...] = ()
-    mask_tools: tuple[str, ...] = ()
-    keep_arguments: tuple[str, ...] = ()
-    placeholder_arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
-    keep_rereads: bool = False
+    error_words_max_chars: int = setting(
+        2_000,
+        "Up to this many characters, one word such as `traceback` makes a result an error. At any "
+        "length, so does a line that starts like one (a traceback, `SomethingError: ...`, a "
+        "non-zero exit code), or JSON with one (`error`, `status`, `exit_code`, `returncode`, "
+        "`success`).",
+        check=from_zero,
+    )
+    keep_tools: tuple[str, ...] = setting(
+        (),
+        "Keep these tools' results, no matter how old. In patterns, `*` matches any text, `?` one "
+        "character, and `[ab]` one of these.",
+        check=globs,
+    )
+    mask_tools: tuple[str, ...] = setting(
+        (),
+        "Mask only these tools' results; if empty, all tools'. `keep_tools` comes first.",
+        check=globs,
+    )
+    keep_arguments: tuple[str, ...] = setting(
+        (),
+        "Keep the results of calls with a string argument whose whole value matches one of these "
+        'patterns: `["*/PLAN.md"]`.',
+        check=globs,
+    )
+    keep_latest_turns: int = setting(
+        0,
+        "Keep the latest result of each target (same tool, same path-like argument) for this many "
+        "turns; 0 turns this off.",
+    )
+    target_arguments: tuple[str, ...] = setting(
+        ("file_path", "path", "filename", "filePath"),
+        "The arguments that can name a target; the first that a call has is used.",
+        check=names,
+    )
+    keep_rereads: bool = setting(
+        False,
+        "If the agent repeats a call (same tool, same arguments) whose result has left the "
+        "window, keep the new result. Costs a few points of the bill, and spares few calls.",
+    )
+    placeholder_arguments_chars: int = setting(
+        DEFAULT_ARGUMENTS_CHARS,
+        "Shorten `{arguments}` to this many characters (at most 1000), on one line.",
+        check=_check_arguments,
+    )
+    skip_if_not_shorter: bool = setting(
+        False,
+        "Don't mask a result unless its placeholder is shorter, in characters and estimated "
+        "tokens. Always on where moving the boundary has a price.",
+        shipped=True,
+    )
+    mask_text_parts: bool = setting(
+        False,
+        "Also mask the text of results that are lists of parts (qwen-code, OpenHands); other "
+        "parts stay.",
+        shipped=True,
+    )
+    mask_images: bool = setting(
+        False,
+        "Also mask images in old results, such as screenshots: each becomes a text (`[image: png "
+        "1280x800 masked]`).",
+    )
+    keep_last_images: int = setting(
+        3,
+        "With `mask_images`, keep the results that hold the last K images; 0 turns this off.",
+    )
+    bound_reasoning: BoundReasoning = setting(
+        "keep",
+        "What to do with results that later reasoning is bound to, as with the newest models: "
+        '`"keep"` masks none; `"try"` masks them where Anthropic accepts that, which one request '
+        'finds out; `"drop"` also where the provider then drops the reasoning. Needs the memory.',
+        shipped="try",
+    )
+    min_chars: int = setting(
+        0,
+        "Don't mask results shorter than this many characters.",
+        check=from_zero,
+    )
+    max_loss: float = setting(
+        0.10,
+        "The most that masking may add to a conversation's bill, at every request, as a fraction "
+        "of it (estimated tokens, at the prices in use).",
+        check=from_zero,
+    )
 
     def __post_init__(self) -> None:
-        parse_template(self.placeholder_template)
-        if not isinstance(self.window_turns, int) or isinstance(self.window_turns, bool):
-            raise ConfigError("expected a whole number", "window_turns")
-        if not 0 <= self.placeholder_arguments_chars <= MAX_ARGUMENTS_CHARS:
-            problem = f"must be from 0 to {MAX_ARGUMENTS_CHARS}"
-            raise ConfigError(problem, "placeholder_arguments_chars")
-        for name in _NOT_NEGATIVE:
-            if not 0 <= getattr(self, name) < math.inf:  # a NaN is no such number either
-                raise ConfigError("must be a number from 0 up", name)
-        for name in _GLOBS:
-            check_globs(getattr(self, name), name)
+        check_settings(self)
 
     @cached_property
     def masks(self) -> bool:

@@ -1,6 +1,7 @@
 """`obsmask config`: what holds and why, a file of one's own, and what a file says."""
 
 import functools
+import itertools
 import json
 import re
 import shlex
@@ -19,7 +20,7 @@ from addon.commands.main import main
 from addon.config import user_config
 from addon.config_commands import render_toml
 from addon.places import shipped
-from masking.config import Settings, list_values, parse_settings
+from masking.config import COMMON, Settings, list_values, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import ON
 
@@ -80,24 +81,59 @@ def test_a_row_says_where_its_value_comes_from(
 ) -> None:
     monkeypatch.setenv("STREAM_REDACTION_ENABLED", "1")
     shown = run(capsys, "--config", file, "--set", "websocket.mode=http")
-    assert ["schema1.window_turns", "4", "file"] in [line.split() for line in shown]
-    assert ["schema1.keep_errors", "true", "file"] in [line.split() for line in shown]
-    assert ["schema1.enabled", "true", "default"] in [line.split() for line in shown]
-    assert ["websocket.mode", '"http"', "--set"] in [line.split() for line in shown]
-    assert ["redaction.enabled", "true", "environment"] in [line.split() for line in shown]
+    rows = [line.split() for line in shown]
+    assert ["schema1.window_turns", "4", "8", "file"] in rows
+    assert ["websocket.mode", '"http"', '"auto"', "--set"] in rows
+    assert ["redaction.enabled", "true", "false", "environment"] in rows
+    assert "Set to their defaults: schema1.keep_errors" in shown
     assert "$STREAM_REDACTION_ENABLED comes before the file and --set." == shown[-1]
 
 
-def test_what_the_shipped_file_sets_is_shipped(capsys: Screen) -> None:
-    assert {"default"} == {line.split()[-1] for line in run(capsys) if line.startswith("schema1.")}
+def test_what_differs_comes_first_and_all_fits_a_screen(capsys: Screen) -> None:
+    shown = run(capsys)
+    assert ["No setting differs from its default.", "", 'mode = "on"'] == shown[3:6]
+    assert 24 > len(shown)
+    changed = ["--set", "schema1.window_turns=12", "--set", "mcp.enabled=true"]
+    shown = run(capsys, *changed)
+    first, other = (shown.index(line) for line in shown if line.split()[-1:] == ["--set"])
+    assert first < other < shown.index('mode = "on"')
+    assert "schema1.window_turns = 8" not in shown
+    assert 24 > len(shown)
+    count = len(list_values(b"[observation_masking]")) - len(COMMON) - 1
+    more = f"and {count} more, each at its default: obsmask config --all explains them"
+    assert more == shown[-1]
+
+
+def test_a_whole_file_of_defaults_fits_a_screen(capsys: Screen, file: Path) -> None:
+    values = list_values(b"[observation_masking]")
+    lines = [f"observation_masking.{name} = {render_toml(value)}" for name, value, *_ in values]
+    file.write_text("\n".join(lines))
+    shown = run(capsys, "--config", file)
+    assert "No setting differs from its default." in shown
+    assert shown[5].startswith("Set to their defaults: mode, holdout_percent, ")
+    assert 24 > len(shown)
+
+
+def test_every_setting_is_explained(capsys: Screen, file: Path) -> None:
+    shown = run(capsys, "--all", "--config", file)
+    values = list_values(b"[observation_masking]")
+    assert [name for name, *_ in values] == [
+        line.partition(" = ")[0]
+        for before, line in itertools.pairwise(shown)
+        if not before and line
+    ]
+    place = shown.index("schema1.window_turns = 4  (file; default: 8)")
+    assert shown[place + 1].startswith("How many of the latest tool turns keep their results")
+    assert "schema1.max_loss = 0.1  (default)" in shown
 
 
 def test_a_narrow_screen_shows_everything(capsys: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
-    shown = run(capsys)
-    assert 80 >= max(map(len, shown))
+    shown = run(capsys, "--all")
+    assert 80 >= max(len(line) for line in shown if " = " not in line)
+    assert 80 >= max(map(len, run(capsys, "--set", f"metrics.path={'x' * 200}")))
     words = " ".join(shown).split()
     names = [line.split()[0] for line in run(capsys, "--json") if line.startswith('"hosts')]
     expected = ["only", "uncached", "never", "never_more"]
@@ -267,7 +303,7 @@ def test_a_change_leaves_all_else_as_it_is(
 
 
 def test_without_a_file_of_ones_own_a_change_writes_that_of_init(capsys: Screen) -> None:
-    added = "hosts.never=build.example"
+    added = "hosts.never_more=build.example"
     run(capsys, "set", "schema1.window_turns=12", "mode=observe")
     run(capsys, "add", added)
     changed = user_config().read_text(encoding="utf-8")
@@ -279,10 +315,8 @@ def test_without_a_file_of_ones_own_a_change_writes_that_of_init(capsys: Screen)
         ('mode = "on"', 'mode = "observe"'),
     ):
         expected = expected.replace(f"#{name}", value, 1)
-    start = expected.index("#never = [")
-    end = expected.index("#]", start) + 2
-    never = expected[start:end].replace("#", "").replace("\n]", '\n    "build.example",\n]')
-    assert expected[:start] + never + expected[end:] == changed
+    expected = expected.replace("#never_more = []", 'never_more = ["build.example"]')
+    assert expected == changed
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ from tests.support.ports import hold_port
 from tests.tools.provider.provider import Provider
 
 PYTHON = Path(os.environ.get("OBSMASK_TEST_LITELLM", ROOT / ".venv-litellm" / "bin" / "python"))
-"""Its Python, as CONTRIBUTING.md sets it up."""
+"""Its Python, as docs/CONTRIBUTING.md sets it up."""
 
 NEEDS_LITELLM = pytest.mark.skipif(
-    not PYTHON.exists(), reason=f"no LiteLLM at {PYTHON}: CONTRIBUTING.md says how to install it"
+    not PYTHON.exists(),
+    reason=f"no LiteLLM at {PYTHON}: docs/CONTRIBUTING.md says how to install it",
 )
 
 KEY = "sk-of-the-proxy-0123456789abcdef0123456789"

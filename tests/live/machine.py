@@ -112,7 +112,9 @@ def running_machine(names: Sequence[str]) -> Iterator[Machine]:
     search = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     for program in PACKAGES:
         if shutil.which(program, path=search) is None:
-            pytest.skip(f"{program} is not installed: CONTRIBUTING.md says what these tests need")
+            pytest.skip(
+                f"{program} is not installed: docs/CONTRIBUTING.md says what these tests need"
+            )
     environment: Mapping[str, str] = {**os.environ, "PATH": search}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

@@ -551,8 +551,8 @@ def test_a_marker_is_recognized_by_its_own_call(template: str, found: str, expec
 @pytest.mark.parametrize(
     ("change", "key", "problem"),
     [
-        ({"head_chars": -1}, "head_chars", "must not be negative"),
-        ({"tail_chars": -1}, "tail_chars", "must not be negative"),
+        ({"head_chars": -1}, "head_chars", "must be a number from 0 up"),
+        ({"tail_chars": -1}, "tail_chars", "must be a number from 0 up"),
         ({"max_chars": 500}, "max_chars", "must be at least"),
         ({"max_chars": 0, "head_chars": 0, "tail_chars": 0}, "max_chars", "must be at least"),
         ({"marker_template": " \n"}, "marker_template", "must not be blank"),

@@ -1,8 +1,13 @@
 import dataclasses
+import inspect
 
 import pytest
 
-from masking import ConfigError, MaskPolicy
+from masking import ConfigError, MaskPolicy, ReductionOptions
+from masking.arrival import ArrivalSettings
+from masking.config import Settings, list_keys
+from masking.mcp import McpSettings
+from masking.redaction import RedactionSettings
 from tests.support.builders import TEMPLATE, policy
 from tests.support.marks import as_one_test
 
@@ -72,3 +77,40 @@ def test_a_bad_value_is_a_configuration_error(changes: dict[str, object], path: 
 )
 def test_off_is_disabled_or_no_window(enabled: bool, window: int, expected: bool) -> None:
     assert expected == MaskPolicy(enabled, window).masks
+
+
+# A setting is declared in the field of its policy, and nowhere else.
+
+
+def test_a_file_has_the_settings_that_the_policies_declare() -> None:
+    declared = {
+        "schema1": MaskPolicy,
+        "arrival": ArrivalSettings,
+        "redaction": RedactionSettings,
+        "reduction": ReductionOptions,
+        "mcp": McpSettings,
+    }
+    for name, declaring in declared.items():
+        table = list_keys(type(getattr(Settings(), name)))
+        for field in dataclasses.fields(declaring):
+            said, key = field.metadata, table[field.name]
+            assert (said["shipped"], said["description"]) == (key.default, key.description)
+    assert (False, True) == (MaskPolicy().enabled, Settings().policy.enabled)
+
+
+def test_help_says_what_each_setting_does() -> None:
+    shown = inspect.getdoc(MaskPolicy) or ""
+    assert "\nkeep_errors: Keep results that look like errors, no matter how old.\n" in shown
+    assert all(f"\n{field.name}: " in shown for field in dataclasses.fields(MaskPolicy))
+
+
+def test_policies_are_compared_by_their_values() -> None:
+    one, other = MaskPolicy(True, 5), MaskPolicy(True, 5, keep_tools=("a",))
+    assert MaskPolicy(True, 5) == one != other
+    assert 2 == len({one, other, MaskPolicy(True, 5)})
+
+
+@pytest.mark.parametrize("name", ["keep_tools", "mask_tools", "keep_arguments", "target_arguments"])
+def test_a_text_is_no_list_of_names(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^expected a list of names, got a text in '{name}'$"):
+        policy(**{name: "bash"})

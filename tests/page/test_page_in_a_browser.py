@@ -1,6 +1,6 @@
 """The page in a real Chromium: it fills, it reads out, it stays here, and it says when it is over.
 
-`CONTRIBUTING.md` says what these tests need.
+`docs/CONTRIBUTING.md` says what these tests need.
 """
 
 import json

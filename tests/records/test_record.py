@@ -1,6 +1,7 @@
 """The record of a request: its fields are described, and older ones stay readable."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -118,9 +119,13 @@ def test_a_record_is_never_changed() -> None:
 
 def test_every_field_has_a_type_and_a_sentence() -> None:
     fields = describe_fields(RequestRecord)
+    for first, *others in (fields, describe_fields(McpRecord)):
+        assert first.topic is not None
+        assert re.fullmatch(r".+\.", first.meaning)
+        assert [one for one in others if not re.fullmatch(r"(.+\.)?", one.meaning)] == []
+        assert [one for one in others if one.topic and not one.meaning] == []
     record = RequestRecord.model_validate_json(FIRST_SCHEMA)
     assert [field.name for field in fields] == list(record.model_dump())
-    assert [field for field in fields if not field.meaning.endswith(".")] == []
     types = {field.name: field.type for field in fields}
     assert types["masking"] == '"on" or "observed" or "off"'
     assert types["masked"] == "integer"
@@ -128,7 +133,6 @@ def test_every_field_has_a_type_and_a_sentence() -> None:
     left_out = {field.name: field.left_out for field in fields}
     names = ("kind", "status", "purpose", "replay", "redacted", "saved_tokens_error")
     assert [None, None, '"answer"', "false", "0", "0"] == [left_out[name] for name in names]
-    assert [field for field in describe_fields(McpRecord) if not field.meaning.endswith(".")] == []
     units = {field.name: field.unit for field in fields}
     assert (units["cost_dollars_after"], units["masked"]) == ("US dollars", None)
 

@@ -12,6 +12,7 @@ from masking import (
     MaskPolicy,
     RedactionPolicy,
     ReductionOptions,
+    WireError,
     mask_old_tool_results,
     redact_tool_results,
     reduce_history,
@@ -85,6 +86,21 @@ def test_any_sequence_of_messages_will_do(
     found = change((*MESSAGES,))
     assert isinstance(found, list)
     assert change(MESSAGES) == found
+
+
+@as_one_test
+@pytest.mark.parametrize("given", ["nope", b"nope", {"role": "user"}, None, 3, iter(MESSAGES)])
+def test_what_is_no_list_of_messages_is_an_error(given: list[ChatMessage]) -> None:
+    for change in (
+        lambda: mask_old_tool_results(given, SHORT),
+        lambda: mask_old_tool_results(given, MaskPolicy()),
+        lambda: redact_tool_results(given, RedactionPolicy()),
+        lambda: reduce_history(given, ReductionOptions()),
+    ):
+        with pytest.raises(WireError) as caught:
+            change()
+        expected = f"expected a list of messages, got {type(given).__name__} in 'messages'"
+        assert expected == str(caught.value)
 
 
 @as_one_test

@@ -10,9 +10,9 @@ _CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
 def find_pages(root: Path) -> list[Path]:
-    """Return the README and its neighbors, then the pages under `docs/` and `packaging/`."""
+    """Return the README and its neighbors, then the pages of `docs/`, `.github/`, `packaging/`."""
     neighbors = sorted(set(root.glob("*.md")) - {root / "README.md"})
-    places = ("docs/*.md", "docs/measured/*.md", "packaging/*/*.md")
+    places = ("docs/*.md", "docs/measured/*.md", ".github/*.md", "packaging/*/*.md")
     others = (page for place in places for page in sorted(root.glob(place)))
     return [root / "README.md", *neighbors, *others]
 

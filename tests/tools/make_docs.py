@@ -21,9 +21,9 @@ from pydantic.fields import FieldInfo
 import masking
 from addon.commands.group import obsmask
 from addon.config_commands import dump_toml
-from addon.records.record import McpRecord, RequestRecord, describe_fields
+from addon.records.record import McpRecord, RecordField, RequestRecord, describe_fields
+from masking.config import COMMON, find_key, list_keys
 from masking.config import ROOT as ROOT_TABLE
-from masking.config import list_keys
 from masking.config.settings import Tables
 from masking.model import REASONS
 from masking.redaction import RedactionPolicy
@@ -42,11 +42,15 @@ from tests.support.places import CONFIG, ROOT
 _PLACE = re.compile(r"(<!-- list: ([\w -]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SHOWN = 3
 _WIDTH = 100
+_PAGE_WIDTH = 120
+_ROOM = 300
+"""Characters of a comment in `config.toml`, in whole sentences."""
 
 _HEAD = """\
-The configuration of observation-masking. A change while the proxy runs takes effect within about
-half a second, and the log says so. A file with a mistake in it changes nothing, and the log says
-what is wrong."""
+The settings of observation-masking that people change. There are more, which can stand here, too:
+`obsmask config --all` explains each. A change while the proxy runs takes effect within about half a
+second, and the log says so. A file with a mistake in it changes nothing, and the log says what is
+wrong."""
 
 TABLES = {
     name: key.annotation
@@ -54,6 +58,9 @@ TABLES = {
     if isinstance(key.annotation, type) and list_keys(key.annotation)
 }
 """The tables of the configuration, by their names."""
+
+COMMON_KEYS = {name: find_key(name) for name in COMMON}
+"""The settings that people set, by `table.key`."""
 
 LISTS_OF_TABLES = ("prices", "windows", "rules")
 
@@ -72,39 +79,38 @@ def main() -> int:
 
 
 def write_config() -> str:
-    """Return the shipped configuration: every key of every table, with its description above it."""
+    """Return the shipped configuration: what people set, each with its description above it."""
     return "\n".join(_list_config_lines())
 
 
 def _list_config_lines() -> Iterator[str]:
     yield from _comment(_HEAD)
     yield ""
-    yield f"[{ROOT_TABLE}]"
-    for name, key in list_keys(Tables).items():
-        if name in TABLES:
-            yield f"[{ROOT_TABLE}.{name}]"
-            for inner, inner_key in list_keys(TABLES[name]).items():
-                yield from _assign(inner, inner_key, is_set=(name, inner) != _LEFT_TO_CLIENTS)
-        elif name in LISTS_OF_TABLES:
+    last = ""
+    for name, key in COMMON_KEYS.items():
+        *outer, inner = name.split(".")
+        header = f"[{'.'.join((ROOT_TABLE, *outer))}]"
+        if name in LISTS_OF_TABLES:
             yield from _comment(key.description)
             for example in key.examples or ():
                 yield "#"
                 yield from (f"# {line}".rstrip() for line in _list_example(name, example))
-            if name != LISTS_OF_TABLES[-1]:
-                yield ""
-        else:
-            yield from _assign(name, key)
+            continue
+        if header != last:
+            yield header
+        yield from _assign(inner, key, is_set=name != _LEFT_TO_CLIENTS)
+        last = header
     yield ""
 
 
-_LEFT_TO_CLIENTS = ("schema1", "window_turns")
+_LEFT_TO_CLIENTS = "schema1.window_turns"
 """A setting that a copy of the file must not make the user's own: it has another default for some
 clients."""
 
 
 def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
     """Yield a key with its description and its default; behind a `#` unless the file sets it."""
-    yield from _comment(key.description)
+    yield from _comment(_shorten(key.description or ""))
     line = f"{'' if is_set else '#'}{name} = {_literal(key.default)}"
     if len(line) <= _WIDTH:
         yield line
@@ -113,6 +119,16 @@ def _assign(name: str, key: FieldInfo, *, is_set: bool = True) -> Iterator[str]:
         yield from (f"    {_literal(each)}," for each in key.default)
         yield "]"
     yield ""
+
+
+def _shorten(text: str) -> str:
+    """Return the sentences of a description that a file has room for; the first in any case."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z`(])", text)
+    for sentence in others:
+        if len(first) + len(sentence) >= _ROOM:
+            break
+        first += f" {sentence}"
+    return first
 
 
 def _comment(text: str | None) -> Iterator[str]:
@@ -135,14 +151,6 @@ def _list_example(name: str, example: Mapping[str, object]) -> Iterator[str]:
         yield from (f"{key} = {_literal(each)}" for key, each in values.items())
 
 
-def list_example(name: str) -> Iterator[str]:
-    """Yield the example of a list of tables, as a block of TOML."""
-    yield "```toml"
-    for example in list_keys(Tables)[name].examples or ():
-        yield from _list_example(name, example)
-    yield "```"
-
-
 def fill(text: str) -> str:
     """Return a page's text with its lists as the code has them now."""
     return _PLACE.sub(lambda place: f"{place[1]}\n{_make(place[2])}\n{place[3]}", text)
@@ -151,99 +159,150 @@ def fill(text: str) -> str:
 def _make(name: str) -> str:
     kind = next(kind for kind in sorted(LISTS, key=len, reverse=True) if name.startswith(kind))
     argument = name.removeprefix(kind).strip()
-    return "".join(f"{line}\n" for line in LISTS[kind](argument))
+    return "".join(f"{line}\n" for line in LISTS[kind](argument)).lstrip()
 
 
-def list_settings(table: str) -> Iterator[str]:
-    """Yield a table of the shipped configuration: its keys, values, and the comments on them.
+def list_common(_: str) -> Iterator[str]:
+    """Yield the settings that people set, each as `obsmask config set` takes it."""
+    for path, key in COMMON_KEYS.items():
+        yield _list_setting(path, key)
 
-    Without a name these are the keys that stand outside all tables.
-    """
-    yield f"| `[{'.'.join(filter(None, (ROOT_TABLE, table)))}]` | default | |"
-    yield "|---|---|---|"
+
+def _list_setting(path: str, key: FieldInfo) -> str:
+    value, _, more = _render(key.default).strip("`").partition("`")
+    return f"- `{path}={value}`{more}: {key.description}"
+
+
+def list_settings(_: str) -> Iterator[str]:
+    """Yield all other settings, by their tables, each as `obsmask config set` takes it."""
+    keys = {table: list_keys(TABLES[table]) for table in TABLES}
     outside = {name: key for name, key in list_keys(Tables).items() if name not in TABLES}
-    keys = list_keys(TABLES[table]) if table else outside
-    for name, key in keys.items():
-        if name not in LISTS_OF_TABLES:
-            yield f"| `{name}` | {_render(key.default)} | {_escape(key.description or '')} |"
+    for table, inner in {"": outside, **keys}.items():
+        if table:
+            yield from ("", f"### {table}", "")
+        for name, key in inner.items():
+            path = f"{table}.{name}" if table else name
+            if path not in (*COMMON, *LISTS_OF_TABLES):
+                yield _list_setting(path, key)
 
 
-def list_list_of_tables(name: str) -> Iterator[str]:
-    """Yield the keys of a list of tables, and what they are if they are left out."""
-    yield f"| `[[{ROOT_TABLE}.{name}]]` | left out | |"
-    yield "|---|---|---|"
-    (item, _) = get_args(list_keys(Tables)[name].annotation)
-    for key, field in list_keys(item).items():
-        default = None if field.is_required() else field.get_default(call_default_factory=True)
-        left_out = "" if default is None else f"{_render(default)} "
-        yield f"| `{key}` | {left_out}| {_escape(field.description or '')} |"
+def list_lists_of_tables(_: str) -> Iterator[str]:
+    """Yield the keys of the lists of tables, and what they are if they are left out."""
+    for name in LISTS_OF_TABLES:
+        yield from ("", f"### {name}", "")
+        (item, _) = get_args(list_keys(Tables)[name].annotation)
+        said: dict[str, list[str]] = {}
+        for key, field in list_keys(item).items():
+            default = None if field.is_required() else field.get_default(call_default_factory=True)
+            left_out = "" if default in (None, "", {}) else f"={_literal(default)}"
+            said.setdefault(field.description or "", []).append(f"`{key}{left_out}`")
+        yield from (f"- {', '.join(keys)}: {description}" for description, keys in said.items())
 
 
 def list_python(_: str) -> Iterator[str]:
-    """Yield the settings whose default in Python is not the shipped value."""
-    yield "| setting | `config.toml` | Python |"
-    yield "|---|---|---|"
+    """Yield the settings whose default in Python is not the shipped value, and that default."""
+    found: dict[str, list[str]] = {}
     for table, policy in PYTHON.items():
         defaults = {each.name: each.default for each in dataclasses.fields(policy)}
         for name, key in list_keys(TABLES[table]).items():
             if name in defaults and _render(key.default or None) != _render(defaults[name] or None):
-                yield f"| `{table}.{name}` | {_render(key.default)} | {_render(defaults[name])} |"
+                found.setdefault(_render(defaults[name]), []).append(f"`{table}.{name}`")
+    yield from (f"- {', '.join(names)}: {default}" for default, names in found.items())
 
 
 def list_record(kind: str) -> Iterator[str]:
-    """Yield the fields of a kind of record."""
-    yield "| field | value | meaning |"
-    yield "|---|---|---|"
-    for name, type_, unit, left_out, meaning in describe_fields(RECORDS[kind]):
-        value = _escape(type_) + (f", {unit}" if unit else "")
-        default = f"; {left_out} if left out" if left_out else ""
-        yield f"| `{name}` | {value}{default} | {_escape(meaning)} |"
+    """Yield the fields of a kind of record, by what they tell of.
+
+    An MCP response has some of the fields of a request, and their sentences are there.
+    """
+    rows: list[list[RecordField]] = []
+    for field in describe_fields(RECORDS[kind]):
+        if kind == "mcp" and field.name in RequestRecord.model_fields:
+            continue
+        if field.meaning:
+            rows.append([])
+        rows[-1].append(field)
+    for row in rows:
+        first = row[0]
+        if first.topic:
+            yield from ("", f"**{first.topic}**", "")
+        names = ", ".join(f"`{field.name}`" for field in row)
+        notes = ", ".join(dict.fromkeys(note for field in row for note in _note(field)))
+        yield f"- {names}{f' ({notes})' if notes else ''}: {first.meaning}"
+
+
+def _note(field: RecordField) -> Iterator[str]:
+    """Yield what neither the name of a field nor its sentence says of its value."""
+    default = (field.left_out or "").strip('"')
+    if default:
+        yield f"`{default}`"
+    values = [each for each in re.findall(r'"([^"]*)"', field.type) if each != default]
+    if not all(f"`{value}`" in field.meaning for value in values):
+        yield from (f"`{value}`" for value in values)
+    if field.unit and _IN_NAMES.get(field.unit) not in field.name.split("_"):
+        yield field.unit
+
+
+_IN_NAMES: Mapping[str, str] = {
+    "characters": "chars",
+    "tokens": "tokens",
+    "bytes": "bytes",
+    "microseconds": "us",
+    "seconds": "seconds",
+    "US dollars": "dollars",
+}
+"""The units that the name of a field can say, by the word there. One of `input tokens` cannot."""
 
 
 RECORDS: Mapping[str, type[BaseModel]] = {"chat": RequestRecord, "mcp": McpRecord}
 
 
-def list_command(name: str) -> Iterator[str]:
-    """Yield a command of `obsmask`: how it is called, what it does, its options."""
-    command: click.Command = obsmask
-    own = click.Context(command, info_name="obsmask")
-    for part in name.split():
-        assert isinstance(command, click.Group)
-        found = command.get_command(own, part)
-        assert found is not None
-        command, own = found, click.Context(found, info_name=part, parent=own)
-    yield f"`{' '.join(('obsmask', name, *command.collect_usage_pieces(own)))}`"
-    yield ""
-    yield from inspect.cleandoc(command.help or "").splitlines()
-    options = [each for each in command.params if isinstance(each, click.Option)]
-    if options:
-        yield ""
-        yield "| option | |"
-        yield "|---|---|"
-        yield from (f"| {_spell_option(each)} | {_describe_option(each)} |" for each in options)
+def list_commands(_: str) -> Iterator[str]:
+    """Yield the commands of `obsmask`: what each is for, and how it is called.
+
+    What an option does, `--help` says.
+    """
+    for context, command in _walk(obsmask, click.Context(obsmask, info_name="obsmask")):
+        assert context.parent is not None
+        if context.parent.command is obsmask:
+            yield from (f"### {context.command_path}", "")
+        options = [
+            each
+            for each in command.params
+            if isinstance(each, click.Option) and each.opts[-1] not in ("--config", "--set")
+        ]
+        rest = " ".join(command.collect_usage_pieces(context)).replace("[OPTIONS]", "").split()
+        purpose, _, _ = inspect.cleandoc(command.help or "").partition("\n\n")
+        yield f"`{' '.join((context.command_path, *map(_spell_option, options), *rest))}`"
+        yield from ("", " ".join(purpose.split()), "")
+
+
+def _walk(
+    group: click.Group, context: click.Context
+) -> Iterator[tuple[click.Context, click.Command]]:
+    """Yield the commands of a group, and those below them, each with its context."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        own = click.Context(command, info_name=name, parent=context)
+        yield own, command
+        if isinstance(command, click.Group):
+            yield from _walk(command, own)
 
 
 def _spell_option(option: click.Option) -> str:
-    name = " / ".join((*option.opts, *option.secondary_opts))
+    name = "|".join((*option.opts, *option.secondary_opts))
     if option.is_flag:
-        return f"`{name}`"
+        return f"[{name}]"
     choices = option.type.choices if isinstance(option.type, click.Choice) else ()
-    return f"`{name} {option.metavar or _escape('|'.join(choices))}`"
-
-
-def _describe_option(option: click.Option) -> str:
-    has_default = isinstance(option.default, (str, int)) and not option.is_flag
-    default = f" Default: `{option.default}`." if has_default and option.default else ""
-    return f"{_escape(option.help or '')}{default}"
+    return f"[{name} {option.metavar or '|'.join(choices)}]"
 
 
 def list_reasons(_: str) -> Iterator[str]:
     """Yield the reasons by which a tool result is changed or kept."""
-    yield "| reason | by | the result |"
-    yield "|---|---|---|"
     for reason, info in REASONS.items():
-        by = _STRATEGIES[info.strategy]
-        yield f"| `{reason}` | {by} | {_escape(info.sentence)} |"
+        by = "" if info.strategy == "schema1" else f" ({info.strategy})"
+        yield f"- `{reason}`{by}: {info.sentence}"
 
 
 def list_roads(_: str) -> Iterator[str]:
@@ -258,29 +317,21 @@ def list_roads(_: str) -> Iterator[str]:
 
 
 def list_public_names(_: str) -> Iterator[str]:
-    """Yield what `from masking import ...` gives, each with the first line of its docstring."""
-    yield "| name | |"
-    yield "|---|---|"
-    for name in masking.__all__:
-        found = getattr(masking, name)
-        is_alias = not (inspect.isclass(found) or inspect.isfunction(found))
-        meaning = f"`{found}`" if is_alias else (inspect.getdoc(found) or "").partition("\n")[0]
-        yield f"| `{name}` | {_escape(meaning)} |"
-
-
-_STRATEGIES = {"schema1": "masking", "redaction": "redaction", "reduction": "reduction"}
+    """Yield what `from masking import ...` gives."""
+    names = ", ".join(f"`{name}`" for name in masking.__all__)
+    yield from textwrap.wrap(names, _PAGE_WIDTH, break_long_words=False)
 
 
 LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "reasons": list_reasons,
     "roads": list_roads,
+    "common settings": list_common,
     "settings": list_settings,
-    "tables of": list_list_of_tables,
-    "example of": list_example,
+    "lists of tables": list_lists_of_tables,
     "python": list_python,
     "public names": list_public_names,
     "record": list_record,
-    "command": list_command,
+    "commands": list_commands,
     "clients": list_clients,
     "clients of the readme": list_readme_clients,
     "clients measured": list_measured_clients,

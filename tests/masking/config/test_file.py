@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from addon.config_commands import dump_toml
 from masking import ConfigError, MaskPolicy
 from masking.config import (
+    COMMON,
     ConfigValue,
     HostSettings,
     MetricsSettings,
@@ -391,17 +392,28 @@ def test_what_is_shipped_is_on_with_the_values_of_the_guide() -> None:
     assert "github.com" in found.hosts.never
 
 
-def test_the_shipped_file_gives_every_key_with_a_comment() -> None:
-    lines = CONFIG.read_text("utf-8").splitlines()
+def test_the_shipped_file_gives_what_people_set_with_a_comment() -> None:
+    text = CONFIG.read_text("utf-8")
     # Left to clients, behind a sign, so that a copy of the file leaves it to them, too.
-    lines[lines.index("#window_turns = 8")] = "window_turns = 8"
-    keys = [line.split(" = ")[0] for line in lines if " = " in line and not line.startswith("#")]
-    tables = json.loads(to_json(Tables()))
-    assert [[]] * 3 == [tables.pop(name) for name in ("prices", "windows", "rules")]
-    expected = [key for name, of in tables.items() for key in (of if type(of) is dict else [name])]
-    assert sorted(expected) == sorted(keys)
-    for before, line in itertools.pairwise(lines):
+    given = [*list_given(text.replace("\n#window_turns = 8\n", "\nwindow_turns = 8\n"))]
+    assert [*COMMON] == [*given, "prices"]
+    assert "\n# [[observation_masking.prices]]\n" in text
+    assert 3_500 > len(text)
+    for before, line in itertools.pairwise(text.splitlines()):
         assert " = " not in line or line.startswith("#") or before.startswith("#")
+
+
+def list_given(text: str) -> list[str]:
+    """Return the settings that a file gives, in its order."""
+    return [value.name for value in list_values(text.encode()) if value.source == "file"]
+
+
+def test_a_file_with_every_setting_still_means_what_it_says() -> None:
+    """As the shipped one had them, up to version 0.2, and as copies of it have them."""
+    values = {value.name: value.value for value in list_values(b"[observation_masking]")}
+    text = "".join(f"observation_masking.{name} = {dump_toml(v)}\n" for name, v in values.items())
+    assert [*values] == list_given(text)
+    assert Settings() == parse_settings(text.encode())
 
 
 def test_settings_have_a_digest_of_all_but_where_the_records_go() -> None:

@@ -81,6 +81,14 @@ def test_a_marker_may_be_too_long_only_with_the_arguments_that_another_table_all
     )
 
 
+def test_a_marker_fits_if_its_arguments_are_as_short_as_another_table_says() -> None:
+    marker = "arrival.marker_template='{arguments}'"
+    most = "arrival.max_chars=6010"
+    found = parse(ON, marker, most, "schema1.placeholder_arguments_chars=10")
+    assert found is not None
+    assert 6010 == found.strategies.arrival.max_chars
+
+
 def test_a_mistake_in_the_file_has_its_full_path() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(ON.replace("true", "false"))
