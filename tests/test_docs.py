@@ -136,9 +136,9 @@ def read_harm(runs: str, window: int, windows: str = "") -> list[str]:
 def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
     pages = (
         README,
-        *(PAGES[ROOT / f"docs/{name}.md"] for name in ("how-it-decides", "configuration")),
+        *(PAGES[ROOT / f"docs/{name}.md"] for name in ("measured/savings", "configuration")),
     )
-    readme, decides, configuration = (" ".join(page.split()) for page in pages)
+    readme, savings, configuration = (" ".join(page.split()) for page in pages)
     pairs, raw, masked, won_lost, *_ = read_harm("SWE-agent, all five", 10)
     won, lost = won_lost.split(", ")
     assert raw == masked
@@ -147,7 +147,7 @@ def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
         "masked all but the latest 10 tool turns as with everything sent: "
         f"{won} won, {lost} lost."
     ) in readme
-    assert "| 10 | SWE-agent, five models: as many." in decides
+    assert "| 10 | SWE-agent, five models: as many." in savings
 
     openhands = "OpenHands, gemini 2.5 flash"
     tasks, raw, harmed, *_, turns, _, _, _, _ = read_harm(openhands, 5)
@@ -158,8 +158,8 @@ def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
         f"turns; beyond 36, it solved {spared}, in {more} times the turns, and {after} of {tasks} "
         f"runs instead of {before} went on until they were stopped."
     ) in readme
-    assert f"| 5 | OpenHands: {harmed} instead of {raw}, of {tasks} tasks |" in decides
-    assert f"default | OpenHands: {spared} instead of {raw}, of {tasks} tasks |" in decides
+    assert f"| 5 | OpenHands: {harmed} instead of {raw}, of {tasks} tasks |" in savings
+    assert f"default | OpenHands: {spared} instead of {raw}, of {tasks} tasks |" in savings
     assert (
         f"In published paired runs of {tasks} tasks, it solved {raw} of them without masking, "
         f"{spared} with 36 turns, and {harmed} with 5, where it took {turns} times as many turns."
@@ -168,7 +168,7 @@ def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
     for window, says in {10: "OpenHands", 14: "14 | OpenHands", 25: "OpenHands, 25"}.items():
         tasks, raw, masked, *_ = read_harm(openhands, window, "windows, ")
         few, all_sent = masked.replace(".0%", "%"), raw.replace(".0%", "%")
-        assert f"{says}: {few} instead of {all_sent}, of {tasks} |" in decides
+        assert f"{says}: {few} instead of {all_sent}, of {tasks} |" in savings
 
 
 def test_every_command_has_a_section() -> None:

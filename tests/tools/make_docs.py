@@ -33,7 +33,6 @@ from masking.window import MaskPolicy
 from tests.support.client_table import (
     list_clients,
     list_measured_clients,
-    list_readme_clients,
     list_untried,
 )
 from tests.support.pages import find_pages
@@ -282,7 +281,6 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "record": list_record,
     "command": list_command,
     "clients": list_clients,
-    "clients of the readme": list_readme_clients,
     "clients measured": list_measured_clients,
     "clients not tried": list_untried,
 }
