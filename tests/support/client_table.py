@@ -82,16 +82,17 @@ def read_clients() -> Data:
 
 
 def list_clients(kind: str) -> Iterator[str]:
-    """Yield the agents or libraries that are masked, and a table of the others, for docs/agents.md.
+    """Yield the agents that are masked, and a table of other agents or libraries, for docs/agents.md.
 
     The others are those of which there is more to say than that they are masked.
     """
     clients = _find(kind)
     plain = [each for each in clients if each.outcome == "masked" and not each.note]
-    names = ", ".join(each.label for each in plain)
-    yield from textwrap.wrap(f"Masked: {names}.", _WIDTH, break_on_hyphens=False)
-    yield ""
-    yield f"| Other {'agents' if kind == 'agent' else 'libraries'} | Masked? |"
+    if kind == "agent":
+        names = ", ".join(each.label for each in plain)
+        yield from textwrap.wrap(f"Masked: {names}.", _WIDTH, break_on_hyphens=False)
+        yield ""
+    yield f"| {'Other agents' if kind == 'agent' else 'Libraries'} | Masked? |"
     yield "|---|---|"
     others: dict[str, list[str]] = {}
     for client in clients:

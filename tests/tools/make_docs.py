@@ -246,13 +246,13 @@ def list_reasons(_: str) -> Iterator[str]:
 
 
 def list_roads(_: str) -> Iterator[str]:
-    """Yield the ways to save: how each is switched on, what it changes, and what it gives up."""
-    yield "| way | switch | what it changes | what you give up | open to |"
-    yield "|---|---|---|---|---|"
+    """Yield the ways to save: how each is switched on, what it gives up, and for whom it is."""
+    yield "| way | switch | what you give up | open to |"
+    yield "|---|---|---|---|"
     for road in ROADS.values():
         settings = ", ".join(f"`{path}={dump_toml(v)}`" for path, v in road.settings.items())
         switch = f"`{road.option}`, {settings}" if road.option else "on"
-        cells = road.name, switch, road.does, road.gives_up, road.open_to
+        cells = road.name, switch, road.gives_up, road.open_to
         yield f"| {' | '.join(map(_escape, cells))} |"
 
 
