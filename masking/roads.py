@@ -77,8 +77,8 @@ ROADS: Mapping[str, Road] = {
         Road(
             name="mask",
             gives_up="The old results, which the agent may ask for again.",
-            open_to="Models that don't bind their reasoning, and accounts that accept changed results "
-            "all the same.",
+            open_to="Models that don't bind their reasoning, and accounts that accept changed "
+            "results all the same.",
         ),
         Road(
             name="shorten",

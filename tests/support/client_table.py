@@ -82,9 +82,9 @@ def read_clients() -> Data:
 
 
 def list_clients(kind: str) -> Iterator[str]:
-    """Yield the agents that are masked, and a table of other agents or libraries, for docs/agents.md.
+    """Yield the agents that are masked, and a table of others or of libraries, for docs/agents.md.
 
-    The others are those of which there is more to say than that they are masked.
+    In the table are those of which there is more to say than that they are masked.
     """
     clients = _find(kind)
     plain = [each for each in clients if each.outcome == "masked" and not each.note]
