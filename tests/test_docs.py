@@ -177,8 +177,14 @@ def test_every_command_has_a_section() -> None:
     assert obsmask.list_commands(click.Context(obsmask)) == sections
 
 
+WHAT_TO_TYPE = re.findall(r": `obsmask ([^`]+)` \|$", README, re.MULTILINE)
+"""The commands in the README's first table."""
+
+CALLS = {*re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.MULTILINE), *WHAT_TO_TYPE}
+
+
 @as_one_test
-@pytest.mark.parametrize("line", sorted(set(re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.M))))
+@pytest.mark.parametrize("line", sorted(CALLS))
 def test_every_call_of_the_program_can_be_read(line: str) -> None:
     name, *arguments = shlex.split(line)
     command = obsmask.get_command(click.Context(obsmask), name)
@@ -219,6 +225,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_file_that_is_named_exists(page: Path) -> None:
     names = re.findall(r"`((?:addon|masking|tests|recordings|packaging)/[a-z_/.]*)`", PAGES[page])
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_the_readme_says_in_few_words_what_to_type() -> None:
+    assert 900 >= len(README.split())
+    first_screen = README.partition("## Try it")[0]
+    assert len(WHAT_TO_TYPE) == 4  # "as above" is the fifth row
+    assert all(f"`obsmask {call}`" in first_screen for call in WHAT_TO_TYPE)
 
 
 def test_the_two_commands_stand_alone() -> None:
