@@ -31,7 +31,6 @@ class Road:
 
     option, help: of `obsmask run`; empty for what is on as shipped.
     settings: what switches it on for good, by the setting's path.
-    does: what it changes in a request.
     gives_up: what it costs besides money.
     open_to: for whom it is there.
     adds_output: whether its answers may grow.
@@ -44,7 +43,6 @@ class Road:
     option: str = ""
     help: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
-    does: str
     gives_up: str
     open_to: str
     adds_output: bool = False
@@ -78,10 +76,9 @@ ROADS: Mapping[str, Road] = {
     for road in (
         Road(
             name="mask",
-            does="An old tool result becomes a short placeholder.",
             gives_up="The old results, which the agent may ask for again.",
-            open_to="Models that don't bind their reasoning, and accounts for which the provider "
-            "accepts changed results all the same.",
+            open_to="Models that don't bind their reasoning, and accounts that accept changed "
+            "results all the same.",
         ),
         Road(
             name="shorten",
@@ -89,8 +86,6 @@ ROADS: Mapping[str, Road] = {
             help="Also cut long tool output down to its beginning and end, from the first time it "
             "is sent.",
             settings={"arrival.enabled": True},
-            does="A long tool result is cut down to its head and tail, from the first time it is "
-            "sent.",
             gives_up="The middle of long results.",
             open_to="Every model.",
             adapt=_shorten,
@@ -101,11 +96,9 @@ ROADS: Mapping[str, Road] = {
             help="For models that reject changed tool results: have Anthropic clear old ones "
             "itself (context editing, a beta).",
             settings={"schema1.provider_clearing": True},
-            does="The request asks Anthropic to clear old tool results itself: one edit in "
-            "`context_management`, one name in the header `anthropic-beta`.",
             gives_up="The old results, with errors and short ones among them.",
             open_to="Claude models that bind their reasoning, at Anthropic's own API or one like "
-            "it; not Bedrock or Vertex, nor behind Envoy or in LiteLLM.",
+            "it; not at Bedrock or Vertex, behind Envoy, or in LiteLLM.",
             asks={"clears": True},
             is_open=_can_clear,
         ),
@@ -115,9 +108,6 @@ ROADS: Mapping[str, Road] = {
             help="For models that bind their reasoning to tool results: mask old ones, and give up "
             "the reasoning after them.",
             settings={"schema1.bound_reasoning": "drop"},
-            does="Old tool results are masked, and the provider drops the reasoning that follows "
-            "them. Claude is asked to: by the field `thinking.block_binding`, and one name in the "
-            "header `anthropic-beta`.",
             gives_up="The model's earlier reasoning. It may think anew, which is more output: "
             "threefold in one published test.",
             open_to="As `clear`; and OpenAI's models from gpt-5.6.",

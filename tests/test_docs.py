@@ -131,8 +131,8 @@ def read_harm(runs: str, window: int, windows: str = "") -> list[str]:
 
 
 def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
-    pages = (README, PAGES[ROOT / "docs/how-it-decides.md"])
-    readme, decides = (" ".join(page.split()) for page in pages)
+    pages = (README, PAGES[ROOT / "docs/measured/savings.md"])
+    readme, savings = (" ".join(page.split()) for page in pages)
     pairs, raw, masked, won_lost, *_ = read_harm("SWE-agent, all five", 10)
     won, lost = won_lost.split(", ")
     assert raw == masked
@@ -141,7 +141,7 @@ def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
         "masked all but the latest 10 tool turns as with everything sent: "
         f"{won} won, {lost} lost."
     ) in readme
-    assert "| 10 | SWE-agent, five models: as many." in decides
+    assert "| 10 | SWE-agent, five models: as many." in savings
 
     openhands = "OpenHands, gemini 2.5 flash"
     tasks, raw, harmed, *_, turns, _, _, _, _ = read_harm(openhands, 5)
@@ -152,13 +152,13 @@ def test_other_pages_say_of_paired_runs_what_their_page_says() -> None:
         f"turns; beyond 36, it solved {spared}, in {more} times the turns, and {after} of {tasks} "
         f"runs instead of {before} went on until they were stopped."
     ) in readme
-    assert f"| 5 | OpenHands: {harmed} instead of {raw}, of {tasks} tasks |" in decides
-    assert f"default | OpenHands: {spared} instead of {raw}, of {tasks} tasks |" in decides
+    assert f"| 5 | OpenHands: {harmed} instead of {raw}, of {tasks} tasks |" in savings
+    assert f"default | OpenHands: {spared} instead of {raw}, of {tasks} tasks |" in savings
 
     for window, says in {10: "OpenHands", 14: "14 | OpenHands", 25: "OpenHands, 25"}.items():
         tasks, raw, masked, *_ = read_harm(openhands, window, "windows, ")
         few, all_sent = masked.replace(".0%", "%"), raw.replace(".0%", "%")
-        assert f"{says}: {few} instead of {all_sent}, of {tasks} |" in decides
+        assert f"{says}: {few} instead of {all_sent}, of {tasks} |" in savings
 
 
 def test_every_command_has_a_section() -> None:
@@ -166,8 +166,14 @@ def test_every_command_has_a_section() -> None:
     assert obsmask.list_commands(click.Context(obsmask)) == sections
 
 
+WHAT_TO_TYPE = re.findall(r": `obsmask ([^`]+)` \|$", README, re.MULTILINE)
+"""The commands in the README's first table."""
+
+CALLS = {*re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.MULTILINE), *WHAT_TO_TYPE}
+
+
 @as_one_test
-@pytest.mark.parametrize("line", sorted(set(re.findall(r"^\.venv/bin/obsmask (.*)$", TEXT, re.M))))
+@pytest.mark.parametrize("line", sorted(CALLS))
 def test_every_call_of_the_program_can_be_read(line: str) -> None:
     name, *arguments = shlex.split(line)
     command = obsmask.get_command(click.Context(obsmask), name)
@@ -208,6 +214,13 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_file_that_is_named_exists(page: Path) -> None:
     names = re.findall(r"`((?:addon|masking|tests|recordings|packaging)/[a-z_/.]*)`", PAGES[page])
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_the_readme_says_in_few_words_what_to_type() -> None:
+    assert 900 >= len(README.split())
+    first_screen = README.partition("## Try it")[0]
+    assert len(WHAT_TO_TYPE) == 4  # "as above" is the fifth row
+    assert all(f"`obsmask {call}`" in first_screen for call in WHAT_TO_TYPE)
 
 
 def test_the_two_commands_stand_alone() -> None:

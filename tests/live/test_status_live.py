@@ -102,5 +102,6 @@ def test_the_page_of_the_documentation_is_what_its_commands_print(
     time.tzset()
     shown = capsys.readouterr().out.replace(str(path), "/tmp/played.jsonl")
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    expected = page.partition("```\nReplayed requests since")[2].partition("```")[0]
-    assert f"Replayed requests since{expected}".split() == shown.split()
+    beginning = page.partition("```\nReplayed requests since")[2].partition("...\n```")[0].split()
+    assert len(beginning) > 30
+    assert beginning == shown.partition("Replayed requests since")[2].split()[: len(beginning)]

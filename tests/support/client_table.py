@@ -1,4 +1,4 @@
-"""The tables of clients in the README, docs/agents.md, and docs/measured/clients.md.
+"""The tables of clients in docs/agents.md and docs/measured/clients.md.
 
 They are written from docs/clients.toml, which says what each of its fields means.
 """
@@ -7,7 +7,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -41,12 +41,6 @@ class Client(_Row):
         return f"{self.name} ({self.way})" if self.way else self.name
 
 
-class Named(_Row):
-    """A row of the README's table: the clients, each by its `label`."""
-
-    clients: list[Text]
-
-
 class Untested(_Row):
     clients: list[Text]
     why: str
@@ -54,48 +48,32 @@ class Untested(_Row):
 
 class Data(_Row):
     clients: list[Client]
-    readme: list[Named]
     untested: list[Untested]
 
 
-class _Words(NamedTuple):
-    """What an outcome is called on the page of agents, and in the README; `{}` is the link."""
-
-    page: str
-    readme: str
-
-
 _OUTCOMES = {
-    "masked": _Words("Yes", "yes"),
-    "run": _Words("Yes, [under `obsmask run`]({})", "yes, [under `obsmask run`]({})"),
-    "fallback": _Words("Yes: [switched to HTTP]({})", "yes, [over HTTP]({})"),
-    "base url": _Words("Yes, [with a base URL]({})", "yes, [with a base URL]({})"),
-    "passes": _Words("[No]({})", "[no]({})"),
-    "text": _Words("No: [sends tool output as plain text]({})", "[no]({})"),
+    "masked": "Yes",
+    "run": "Yes, [under `obsmask run`]({})",
+    "fallback": "Yes: [switched to HTTP]({})",
+    "base url": "Yes, [with a base URL]({})",
+    "passes": "[No]({})",
+    "text": "No: [sends tool output as plain text]({})",
 }
+"""What an outcome is called on the page of agents; `{}` is the link."""
 
-
-class _FormatName(NamedTuple):
-    page: str
-    readme: str
-
-
-FORMATS: Mapping[str, _FormatName] = {
-    "chat": _FormatName("Chat", "Chat Completions"),
-    "messages": _FormatName("Messages", "Anthropic Messages"),
-    "responses": _FormatName("Responses", "OpenAI Responses"),
-    "websocket": _FormatName("WebSocket", "OpenAI Responses over a WebSocket"),
-    "gemini": _FormatName("Gemini", "Gemini"),
-    "ollama": _FormatName("Ollama", "Ollama"),
-    "converse": _FormatName("Converse", "Bedrock Converse"),
+FORMATS: Mapping[str, str] = {
+    "chat": "Chat",
+    "messages": "Messages",
+    "responses": "Responses",
+    "websocket": "WebSocket",
+    "gemini": "Gemini",
+    "ollama": "Ollama",
+    "converse": "Converse",
 }
 """What a client can speak: the wire formats, and Responses over a WebSocket."""
 
 _WIDTH = 120
 """That of a page's lines."""
-
-_MOST_NAMED = 2
-"""A row of the README with more formats says that they are those of the model's provider."""
 
 
 def read_clients() -> Data:
@@ -104,20 +82,24 @@ def read_clients() -> Data:
 
 
 def list_clients(kind: str) -> Iterator[str]:
-    """Yield the agents or libraries that are masked, and a table of the others, for docs/agents.md.
+    """Yield the agents that are masked, and a table of others or of libraries, for docs/agents.md.
 
-    The others are those of which there is more to say than that they are masked.
+    In the table are those of which there is more to say than that they are masked.
     """
     clients = _find(kind)
     plain = [each for each in clients if each.outcome == "masked" and not each.note]
-    names = ", ".join(each.label for each in plain)
-    yield from textwrap.wrap(f"Masked: {names}.", _WIDTH, break_on_hyphens=False)
-    yield ""
-    yield f"| Other {'agents' if kind == 'agent' else 'libraries'} | Masked? |"
+    if kind == "agent":
+        names = ", ".join(each.label for each in plain)
+        yield from textwrap.wrap(f"Masked: {names}.", _WIDTH, break_on_hyphens=False)
+        yield ""
+    yield f"| {'Other agents' if kind == 'agent' else 'Libraries'} | Masked? |"
     yield "|---|---|"
+    others: dict[str, list[str]] = {}
     for client in clients:
         if client not in plain:
-            yield f"| {client.label} | {_tell(client)} |"
+            others.setdefault(_tell(client), []).append(client.label)
+    for told, labels in others.items():
+        yield f"| {', '.join(labels)} | {told} |"
 
 
 def list_measured_clients(kind: str) -> Iterator[str]:
@@ -128,7 +110,7 @@ def list_measured_clients(kind: str) -> Iterator[str]:
     yield f"| {kind} | version | API | results masked |"
     yield "|---|---|---|---|"
     for client in clients:
-        speaks = ", ".join(FORMATS[each].page for each in client.speaks)
+        speaks = ", ".join(FORMATS[each] for each in client.speaks)
         results = "; ".join((client.results, *_tell_recorded(client)))
         yield f"| {' | '.join((client.label, client.version, speaks, results))} |"
 
@@ -153,39 +135,10 @@ def _tell_recorded(client: Client) -> Iterator[str]:
 
 
 def _tell(client: Client) -> str:
-    told = _OUTCOMES[client.outcome].page.format(client.section)
+    told = _OUTCOMES[client.outcome].format(client.section)
     if client.note and client.outcome == "masked" and client.section:
         return f"{told}, [{client.note}]({client.section})"
     return f"{told}, {client.note}" if client.note else told
-
-
-def list_readme_clients(_: str) -> Iterator[str]:
-    """Yield the README's table, of the clients that are used most."""
-    data = read_clients()
-    by_label = {each.label: each for each in data.clients}
-    yield "| client | speaks | masked |"
-    yield "|---|---|---|"
-    for row in data.readme:
-        clients = [by_label[label] for label in row.clients]
-        yield f"| {', '.join(row.clients)} | {_join_formats(clients)} | {_answer(clients)} |"
-
-
-def _join_formats(clients: Sequence[Client]) -> str:
-    if clients[0].outcome == "text":
-        return "tool output as plain user text"
-    formats = dict.fromkeys(name for client in clients for name in client.speaks)
-    if len(formats) > _MOST_NAMED:
-        return "what their model's provider speaks"
-    return ", ".join(FORMATS[name].readme for name in formats)
-
-
-def _answer(clients: Sequence[Client]) -> str:
-    """What becomes of them; the same of all."""
-    (answer,) = {
-        _OUTCOMES[client.outcome].readme.format(f"docs/agents.md{client.section}")
-        for client in clients
-    }
-    return answer
 
 
 def list_untried(_: str) -> Iterator[str]:

@@ -33,7 +33,6 @@ from masking.window import MaskPolicy
 from tests.support.client_table import (
     list_clients,
     list_measured_clients,
-    list_readme_clients,
     list_untried,
 )
 from tests.support.pages import find_pages
@@ -306,13 +305,13 @@ def list_reasons(_: str) -> Iterator[str]:
 
 
 def list_roads(_: str) -> Iterator[str]:
-    """Yield the ways to save: how each is switched on, what it changes, and what it gives up."""
-    yield "| way | switch | what it changes | what you give up | open to |"
-    yield "|---|---|---|---|---|"
+    """Yield the ways to save: how each is switched on, what it gives up, and for whom it is."""
+    yield "| way | switch | what you give up | open to |"
+    yield "|---|---|---|---|"
     for road in ROADS.values():
         settings = ", ".join(f"`{path}={dump_toml(v)}`" for path, v in road.settings.items())
         switch = f"`{road.option}`, {settings}" if road.option else "on"
-        cells = road.name, switch, road.does, road.gives_up, road.open_to
+        cells = road.name, switch, road.gives_up, road.open_to
         yield f"| {' | '.join(map(_escape, cells))} |"
 
 
@@ -333,7 +332,6 @@ LISTS: Mapping[str, Callable[[str], Iterator[str]]] = {
     "record": list_record,
     "commands": list_commands,
     "clients": list_clients,
-    "clients of the readme": list_readme_clients,
     "clients measured": list_measured_clients,
     "clients not tried": list_untried,
 }
