@@ -98,8 +98,8 @@ ROADS: Mapping[str, Road] = {
         Road(
             name="clear",
             option="--provider-clearing",
-            help="For models that reject changed tool results: have Anthropic clear old ones "
-            "itself (context editing, a beta).",
+            help="For models that reject changed tool results: have Anthropic clear old ones (a "
+            "beta).",
             settings={"schema1.provider_clearing": True},
             does="The request asks Anthropic to clear old tool results itself: one edit in "
             "`context_management`, one name in the header `anthropic-beta`.",

@@ -62,7 +62,10 @@ _NAMED = {
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, config: str, changes: tuple[str, ...], as_json: bool) -> None:
-    """Show which file is used and why, and every setting with its source."""
+    """Show, create, change, or check the configuration.
+
+    Without a COMMAND, show which file is used and why, and every setting with its source.
+    """
     if context.invoked_subcommand:
         if config or changes or as_json:
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")

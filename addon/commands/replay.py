@@ -116,7 +116,7 @@ def command(
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Show what your past sessions cost, and what they would have cost with masking.
+    """Show what past sessions cost, and would have cost with masking.
 
     Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
     and others. PATH is a log, a trajectory (ATIF), a recording (.flow), a file of conversations
