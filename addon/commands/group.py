@@ -12,6 +12,7 @@ import click
 
 from addon.proxy.host import print_any_character
 from addon.proxy.process import ProxyProcess, RunFolder
+from addon.version import VERSION
 
 _COMMANDS = {
     "run": "Run an agent behind its own proxy, and print what masking saved.",
@@ -104,7 +105,7 @@ def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="observation-masking", message="%(version)s")
+@click.version_option(VERSION, message="%(version)s")
 def obsmask() -> None:
     """Cut the input cost of coding agents: old tool results become placeholders.
 
