@@ -23,7 +23,7 @@ from addon.places import (
 )
 from addon.recall import render_folder
 from addon.stored_prices import find_stored
-from addon.version import find_version
+from addon.version import VERSION
 from masking.config import (
     REDACTION_VARIABLE,
     ROOT,
@@ -338,7 +338,7 @@ class ConfigWatch:
 
 def render_start(config: ConfigFile) -> str:
     """Return the line that says what is on, with which settings, and where they come from."""
-    software = f"observation-masking {find_version()}"
+    software = f"observation-masking {VERSION}"
     return printable(f"{software} {_render_state(config)}")
 
 

@@ -1,13 +1,3 @@
-"""The version of this software."""
+"""The version of this software: of both distributions, of records, of what commands print."""
 
-import functools
-from importlib.metadata import PackageNotFoundError, version
-
-
-@functools.cache
-def find_version() -> str:
-    """Return the version of this software."""
-    try:
-        return version("observation-masking")
-    except PackageNotFoundError:  # the same modules without the proxy
-        return version("observation-masking-core")
+VERSION = "0.3.0"

@@ -93,8 +93,8 @@ ROADS: Mapping[str, Road] = {
         Road(
             name="clear",
             option="--provider-clearing",
-            help="For models that reject changed tool results: have Anthropic clear old ones "
-            "itself (context editing, a beta).",
+            help="For models that reject changed tool results: have Anthropic clear old ones (a "
+            "beta).",
             settings={"schema1.provider_clearing": True},
             gives_up="The old results, with errors and short ones among them.",
             open_to="Claude models that bind their reasoning, at Anthropic's own API or one like "

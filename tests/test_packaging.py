@@ -19,6 +19,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from addon.commands.demo import SESSIONS
 from addon.commands.main import main
+from addon.version import VERSION
 from tests.live.envoy_harness import MISSING
 from tests.support.places import RECORDINGS, ROOT
 
@@ -105,7 +106,7 @@ def core(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_a_wheel_holds_two_packages(wheel: Path) -> None:
     held = files(wheel)
     tops = {PurePosixPath(file).parts[0] for file in held}
-    metadata = f"observation_masking-{read_project(ROOT)['version']}.dist-info"
+    metadata = f"observation_masking-{VERSION}.dist-info"
     assert {"addon", "masking", metadata} == tops
     sources = {
         path.relative_to(ROOT).as_posix()
@@ -168,7 +169,7 @@ def test_what_is_missing_behind_envoy_is_named(
 @LINKED
 def test_the_core_is_described_as_the_whole_is() -> None:
     whole, core = read_project(ROOT), read_project(CORE)
-    same = ("version", "license", "requires-python", "authors")
+    same = ("dynamic", "license", "requires-python", "authors")
     assert [whole[name] for name in same] == [core[name] for name in same]
     held = [name for name in whole["license-files"] if not name.startswith("addon/look/")]
     assert held == core["license-files"]

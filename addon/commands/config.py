@@ -69,7 +69,10 @@ _NAMED = {
 def command(
     context: click.Context, config: str, changes: tuple[str, ...], show_all: bool, as_json: bool
 ) -> None:
-    """Show which file is used and why, and which settings differ from the defaults."""
+    """Show, create, change, or check the configuration.
+
+    Without a COMMAND, show which file is used and why, and which settings differ from the defaults.
+    """
     if context.invoked_subcommand:
         if config or changes or show_all or as_json:
             raise click.UsageError(f"{context.invoked_subcommand} takes none of these options")

@@ -135,9 +135,10 @@ _TEXT_WIDTH = 80
 @click.argument("strategy", type=click.Choice([*SESSIONS]), default=_DEFAULT)
 @click.option("--all-rows", is_flag=True, help="Show every request, not only those around a move.")
 def command(strategy: str, all_rows: bool) -> None:
-    """Play a recorded session through the proxy, offline: of a STRATEGY, or of an agent.
+    """Play a recorded session through the proxy, offline.
 
-    `envoy` plays one through an Envoy instead, which calls the same core.
+    It is a session of an agent, or one that shows a strategy. `envoy` plays one through an Envoy
+    instead, which calls the same core.
     """
     run_demo(Console(), strategy, shows_all=all_rows)
 

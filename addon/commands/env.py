@@ -91,7 +91,7 @@ def _read_url(text: str) -> str:
     help="Shell syntax to print.",
 )
 def command(proxy: str, as_it_is: bool, force: bool, unset: bool, shell: str) -> None:
-    """Print the environment variables a client needs to use a running proxy.
+    """Print the variables that lead a client to a running proxy.
 
     If no proxy answers there, print nothing and exit with 1: with these variables, every program
     would fail to connect.

@@ -12,32 +12,33 @@ import click
 
 from addon.proxy.host import print_any_character
 from addon.proxy.process import ProxyProcess, RunFolder
+from addon.version import VERSION
 
 _COMMANDS = {
-    "run": "Run an agent behind its own proxy.",
+    "run": "Run an agent behind its own proxy, and print what masking saved.",
     "demo": "Play a recorded session through the proxy, offline.",
-    "env": "Print the environment variables a client needs to use a running proxy.",
+    "env": "Print the variables that lead a client to a running proxy.",
     "doctor": "Check the setup and suggest fixes.",
     "config": "Show, create, change, or check the configuration.",
-    "proxy": "Run the proxy in the foreground.",
-    "ext-proc": "Run as an Envoy external processor.",
+    "proxy": "Run the proxy in the foreground, until Ctrl-C.",
+    "ext-proc": "Run as an Envoy external processor, until Ctrl-C.",
     "page": "Open the live page, or the history of all sessions.",
-    "replay": "Show what your past sessions cost, and what they would have cost with masking.",
+    "replay": "Show what past sessions cost, and would have cost with masking.",
     "tune": "Find better settings for your sessions.",
-    "status": "Show what masking saved.",
-    "recall": "Print a masked tool result.",
-    "mcp": "Serve masked tool results to an agent over MCP.",
+    "status": "Show what masking saved: requests, tokens, money, and failures.",
+    "recall": "Print a masked tool result, by the ID in its placeholder.",
+    "mcp": "Serve masked tool results to an agent over MCP (stdio).",
     "prices": "Show a model's prices and their source.",
     "scrub": "Anonymize a recording: replace all prose and secrets.",
 }
-"""The commands in the order of the reference. Each is `command` in the module of its name."""
+"""The commands in the order of the reference, each with the first line of its own help. Each is
+`command` in the module of its name."""
 
 _GROUPS = {
-    "Start": ("run", "demo", "replay"),
-    "See": ("status", "page", "recall"),
-    "Set up": ("config", "doctor", "env", "prices", "tune"),
-    "Serve": ("proxy", "ext-proc", "mcp"),
-    "Other": ("scrub",),
+    "Every day": ("run", "status", "page", "replay", "doctor"),
+    "Set up": ("demo", "config", "tune", "prices"),
+    "Serve": ("proxy", "env", "ext-proc", "mcp"),
+    "Look closer": ("recall", "scrub"),
 }
 """The commands in the order of the help, by heading."""
 
@@ -68,6 +69,10 @@ class _Commands(click.Group):
             close = get_close_matches(args[0], _COMMANDS, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             raise click.UsageError(f"{error.message}{hint}", ctx) from None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, _COMMANDS))  # the same column under every heading
@@ -100,9 +105,9 @@ def _load_proxy(words: Sequence[str]) -> Iterator[ProxyProcess | None]:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="observation-masking", message="%(version)s")
+@click.version_option(VERSION, message="%(version)s")
 def obsmask() -> None:
-    """Cut the input cost of coding agents by replacing old tool results with short placeholders.
+    """Cut the input cost of coding agents: old tool results become placeholders.
 
     For example: obsmask run -- claude
 

@@ -12,9 +12,9 @@ from addon.commands.recall import folder_option, open_folder
 @folder_option
 @config_options
 def command(folder: Path | None, config: str, changes: tuple[str, ...]) -> None:
-    """Serve masked tool results to an agent over MCP (stdio), with one tool, `recall`.
+    """Serve masked tool results to an agent over MCP (stdio).
 
-    The agent starts this itself, from its own configuration.
+    There is one tool, `recall`. The agent starts this itself, from its own configuration.
 
     Requires: pip install 'observation-masking[mcp]'
     """

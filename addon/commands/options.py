@@ -43,7 +43,7 @@ of them stands for the logs where agents keep them."""
 observe_option = click.option(
     "--observe",
     is_flag=True,
-    help="Dry run: forward requests unchanged, and report what masking would save.",
+    help="Dry run: change nothing; say what masking would save.",
 )
 
 OBSERVE = 'mode="observe"'
@@ -80,8 +80,7 @@ config_option = click.option(
     "--config",
     default="",
     metavar="FILE",
-    help="Configuration file. Default: $OBSMASK_CONFIG, else your own (obsmask config shows "
-    "where), else the built-in one.",
+    help="Use this file, not the one obsmask config shows.",
 )
 
 
@@ -91,8 +90,8 @@ def config_options(command: _Function) -> _Function:
         "--set",
         "changes",
         multiple=True,
-        metavar="TABLE.KEY=VALUE",
-        help="Override a setting, for example mcp.enabled=true. Can be repeated.",
+        metavar="KEY=VALUE",
+        help="Override a setting, as mcp.enabled=true; repeatable.",
     )
     return config_option(changes(command))
 
@@ -182,7 +181,7 @@ class PolicyCommand(click.Command):
 
 def policy_options(command: _Function) -> _Function:
     """Add `config_options`, and the one key of a policy that has an option of its own."""
-    return config_options(window_option(command))
+    return window_option(config_options(command))
 
 
 def read_overrides(given: Mapping[str, Any], more: Sequence[str] = ()) -> list[str]:
@@ -374,8 +373,7 @@ _REPLAY = (
         type=_read_prices,
         multiple=True,
         metavar="READ,WRITE",
-        help="Prices of a token read from the cache and a token written to it, relative to an "
-        "uncached one. Can be repeated.",
+        help="Prices of a token read from the cache and of one written; uncached is 1. Repeatable.",
     ),
     click.option(
         "--cache-ttl",
@@ -408,8 +406,8 @@ _LOGS = (
     click.option(
         "--account",
         type=click.Choice(("old", "new")),
-        help="Whether your Anthropic account was created before August 31, 2026 (old): this "
-        "decides what can be masked with the newest models. Default: what the proxy has found out.",
+        help="Your Anthropic account: created before August 31, 2026 (old), or later. It decides "
+        "what can be masked with the newest models. Default: what the proxy has found out.",
     ),
 )
 

@@ -42,11 +42,11 @@ _PATIENCE = 2.0
     help="If no proxy is running, serve the history on this port. Default: any free port.",
 )
 def command(proxy: str | None, is_printed: bool, port: int) -> None:
-    """Open the page in your browser, and print its URL.
+    """Open the live page, or the history of all sessions.
 
-    It shows what is masked and what that saves while agents work, and all earlier sessions. If a
-    proxy is running, this is its page. If not, this command serves the history itself, until
-    Ctrl-C.
+    Opens it in your browser, and prints its URL. It shows what is masked and what that saves while
+    agents work, and all earlier sessions. If a proxy is running, this is its page. If not, this
+    command serves the history itself, until Ctrl-C.
     """
     url = find_page(_read_address(proxy)) if proxy else _find_running_page(os.environ)
     if url is not None:

@@ -47,10 +47,10 @@ def command(
     update: Path | None,
     reset: bool,
 ) -> None:
-    """Show the price list, or a MODEL's prices at a HOST and their source.
+    """Show a model's prices and their source.
 
-    HOST is a host name or a base URL; MODEL is the model's name as in a request. A model alone has
-    the prices of its maker.
+    Without a HOST and a MODEL, shows the price list. HOST is a host name or a base URL; MODEL is
+    the model's name as in a request. A model alone has the prices of its maker.
     """
     if update and reset:
         raise click.UsageError("--update and --reset exclude each other")

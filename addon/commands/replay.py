@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -80,6 +79,7 @@ from addon.replay.totals import (
     name_conversations,
     summarize,
 )
+from addon.version import VERSION
 from masking.accounting import Bill
 from masking.errors import printable
 from masking.wire import is_binding_assumed
@@ -116,7 +116,7 @@ def command(
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Show what your past sessions cost, and what they would have cost with masking.
+    """Show what past sessions cost, and would have cost with masking.
 
     Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
     and others. PATH is a log, a trajectory (ATIF), a recording (.flow), a file of conversations
@@ -480,7 +480,7 @@ def _write_report(
     """Write the report of a replay of these files and folders. Raises OSError."""
     origin = Origin(
         created=datetime.now().astimezone(),
-        version=version("observation-masking"),
+        version=VERSION,
         sources=tuple(map(str, sources or [found.place for found in replay.found])),
         settings=replay.settings,
         pause=pause,

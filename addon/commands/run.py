@@ -77,50 +77,26 @@ def _read_ports(text: str) -> tuple[int, ...]:
     options_metavar="[OPTIONS] --",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing but the agent's own output.")
-@click.option("--tag", default="", metavar="TEXT", help="Tag this run in the records.")
-@click.option(
-    "--client-changes",
-    is_flag=True,
-    help="Refuse WebSockets to models, so that clients fall back to HTTP, which can be masked. "
-    "Clients that can't fall back will fail.",
-)
-@click.option(
-    "--as-it-is",
-    is_flag=True,
-    help="Don't set Claude Code's base URL or refuse codex's WebSockets. Most of their requests "
-    "then go unmasked.",
-)
 @click.option(
     "--page",
     "shows_page",
     is_flag=True,
-    help="Open the proxy's live page in your browser, and print its URL.",
+    help="Open the live page in your browser, and print its URL.",
 )
+@observe_option
+@road_options
+@policy_options
+@click.option("--tag", default="", metavar="TEXT", help="Tag this run in the records.")
 @click.option(
-    "--reverse",
-    type=as_value(read_server),
-    metavar="URL",
-    help="Also reverse-proxy the model server at URL, and point the agent's base-URL variables at "
-    "the proxy. For local servers, and for clients that ignore proxy settings.",
-)
-@click.option(
-    "--transparent",
+    "--client-changes",
     is_flag=True,
-    help="Run COMMAND in its own network namespace with all HTTPS routed through the proxy, "
-    "without proxy variables (Linux; needs passt and nftables).",
+    help="Refuse WebSockets to models. Clients that fall back to HTTP are masked; the others fail.",
 )
 @click.option(
-    "--ports",
-    type=as_value(_read_ports),
-    metavar="PORT,PORT",
-    help="With --transparent: the ports routed through the proxy. Default: 80,443.",
-)
-@click.option(
-    "--loopback",
-    type=as_value(_read_ports),
-    metavar="PORT,PORT",
-    help="With --transparent: ports of your machine's loopback that COMMAND can reach on its own "
-    "loopback, past the proxy.",
+    "--as-it-is",
+    is_flag=True,
+    help="Don't set Claude Code's base URL or refuse codex's WebSockets: most of their requests "
+    "then go unmasked.",
 )
 @click.option(
     "--proxy",
@@ -129,17 +105,40 @@ def _read_ports(text: str) -> tuple[int, ...]:
     metavar="ADDRESS",
     help="Use this running proxy instead of starting one.",
 )
-@observe_option
-@road_options
-@policy_options
+@click.option(
+    "--reverse",
+    type=as_value(read_server),
+    metavar="URL",
+    help="Also proxy the model server at URL, and point the agent's base-URL variables there: for "
+    "local servers, and for clients that ignore proxy settings.",
+)
+@click.option(
+    "--transparent",
+    is_flag=True,
+    help="Route all of COMMAND's HTTPS through the proxy, in a network namespace (Linux; needs "
+    "passt and nftables).",
+)
+@click.option(
+    "--ports",
+    type=as_value(_read_ports),
+    metavar="PORTS",
+    help="With --transparent: ports to route. Default: 80,443.",
+)
+@click.option(
+    "--loopback",
+    type=as_value(_read_ports),
+    metavar="PORTS",
+    help="With --transparent: ports of your machine's loopback that COMMAND reaches past the "
+    "proxy.",
+)
 @click.argument(
     "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND [ARGS]..."
 )
 def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: object) -> int:
     """Run an agent behind its own proxy, and print what masking saved.
 
-    The agent keeps the terminal and receives all signals, and its exit code is returned. For Claude
-    Code, ANTHROPIC_BASE_URL is set to the proxy. Several can run at once.
+    The agent keeps the terminal, its signals, and its exit code. For Claude Code,
+    ANTHROPIC_BASE_URL is set to the proxy. Several can run at once.
     """
     if os.name != "posix":
         raise click.ClickException(

@@ -125,7 +125,7 @@ def command(
     replayed: bool,
     **filters: str | None,
 ) -> None:
-    """Show what masking saved: requests, tokens, money, and failures, day by day.
+    """Show what masking saved: requests, tokens, money, and failures.
 
     Reads the records file and the one that was rotated last. Days are in your time zone.
     """

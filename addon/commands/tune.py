@@ -87,11 +87,12 @@ def command(
     pause: Pause | None,
     **given: object,
 ) -> None:
-    """Find better settings for your sessions, by replaying them under a handful.
+    """Find better settings for your sessions.
 
-    Without a PATH, reads the last 30 days of the logs that agents keep anyway: Claude Code, codex,
-    and others. PATH is a log, a recording (.flow), a file of conversations (.json, .jsonl), or a
-    folder of these, compressed or not. Options override the configuration.
+    Replays them under a dozen. Without a PATH, reads the last 30 days of the logs that agents keep
+    anyway: Claude Code, codex, and others. PATH is a log, a recording (.flow), a file of
+    conversations (.json, .jsonl), or a folder of these, compressed or not. Options override the
+    configuration.
     """
     advice = advise(locate_config(str(given["config"])).path)
     if len(read_replay_settings(given)) > 1:

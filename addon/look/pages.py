@@ -8,11 +8,11 @@ in which no `<` is left, and scripts write texts only, never markup.
 import base64
 import hashlib
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from addon.version import VERSION
 from masking.errors import printable
 
 _STYLES = ("uPlot.min.css", "look.css")
@@ -60,9 +60,7 @@ def render_file(name: str, data: str, **context: object) -> str:
 
 def _render(name: str, assets: dict[str, object], context: dict[str, object]) -> str:
     template = _environment().get_template(f"{name}.html.jinja")
-    return template.render(
-        **{"inside": None, **assets}, version=version("observation-masking"), **context
-    )
+    return template.render(**{"inside": None, **assets}, version=VERSION, **context)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from addon.records.record import RequestRecord
 from addon.stages import Answered, Measured, Priced
-from addon.version import find_version
+from addon.version import VERSION
 from masking.accounting import (
     DEFAULT_SPREAD,
     ArrivalSaving,
@@ -258,7 +258,7 @@ def describe_software(settings: Settings) -> Mapping[str, object]:
         return found.fields
     fields = {
         "record_schema": RECORD_SCHEMA,
-        "software_version": find_version(),
+        "software_version": VERSION,
         "config_digest": settings.digest,
     }
     if len(_described) >= _MOST_DESCRIBED:

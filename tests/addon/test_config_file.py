@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -28,6 +27,7 @@ from addon.config import (
 from addon.config_commands import Advice
 from addon.places import FileState, read_regular, shipped
 from addon.proxy.server import ADDON, running_proxy
+from addon.version import VERSION
 from masking.config import Settings, parse_settings
 from masking.errors import ConfigError
 from tests.live.harness import (
@@ -601,9 +601,7 @@ def test_the_start_says_when_the_boundary_is_moved(
 ) -> None:
     config.write_bytes(UNPRICED + b"cache_pricing = " + pricing)
     words = f"ON, window of 2 tool turns, errors kept, {movement} ({config})"
-    assert f"observation-masking {version('observation-masking')} {words}" == render_start(
-        ConfigFile(config)
-    )
+    assert f"observation-masking {VERSION} {words}" == render_start(ConfigFile(config))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from addon.proxy.health import check_health
 from addon.proxy.marks import find_original
 from addon.recordings.flows import read_flows, write_flows
 from addon.request import one_line
+from addon.version import VERSION
 from masking.memory import digest_opening
 from masking.rewrite import read_request
 from tests.live.harness import (
@@ -80,7 +80,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
     assert record == {
         "kind": "chat",
         "record_schema": 4,
-        "software_version": version("observation-masking"),
+        "software_version": VERSION,
         "tag": None,
         "label": None,
         "host": "localhost",

@@ -120,23 +120,37 @@ def test_ctrl_c_ends_a_command_that_is_loading_with_one_line(place: int) -> None
     )
 
 
-NAMES = (
-    *("run", "demo", "env", "doctor", "config", "proxy", "page", "replay", "tune"),
-    *("status", "recall", "mcp", "prices", "scrub"),
-)
+SCREEN = 40
+"""How many lines a user has at 80 columns without scrolling."""
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_command_and_option_has_a_help_text(
-    name: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", obsmask.list_commands(click.Context(obsmask)))
+def test_a_commands_help_opens_with_its_purpose_and_fits_a_screen(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
     assert main([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: obsmask {name} ")
+    assert len(shown.splitlines()) <= SCREEN
+    purpose = shown.split("\n\n")[1]
+    assert re.search(rf"^  {name} +{re.escape(purpose.strip())}$", listed, re.MULTILINE)
     found = obsmask.get_command(click.Context(obsmask), name)
     assert found is not None
-    assert found.help
     assert [] == [o.name for o in found.params if isinstance(o, click.Option) and not o.help]
+
+
+def test_the_help_fits_a_screen_and_begins_with_the_commands_of_every_day(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) <= SCREEN
+    names = re.findall(r"^  ([a-z][a-z-]*)  ", shown, re.MULTILINE)
+    assert ["run", "status", "page", "replay", "doctor"] == names[:5]
 
 
 _SHOW_MODULES = """

@@ -68,13 +68,16 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 def eventually(find: Callable[[], _Value | None], seconds: float = PATIENCE) -> _Value:
     """Return what `find` finds, as soon as it does.
 
+    It looks again after a twentieth of the time that it has waited, because looking takes a core
+    from what it waits for.
+
     Raises TimeoutError, which says who waited, and what the names in `find` stand for.
     """
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    begin = time.monotonic()
+    while (waited := time.monotonic() - begin) < seconds:
         if (found := find()) is not None:
             return found
-        time.sleep(0.01)
+        time.sleep(max(0.01, min(0.25, waited / 20)))
     caller = inspect.stack(0)[1]
     lines = [f"nothing in {seconds:g} s at {caller.filename}:{caller.lineno}"]
     seen = inspect.getclosurevars(find).nonlocals if inspect.isfunction(find) else {}

@@ -4,11 +4,12 @@ mitmproxy and LiteLLM cannot be installed together, so it is not the environment
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,54 @@ def _is_ready(process: "subprocess.Popen[bytes]", litellm: LiteLLM) -> bool | No
         url = f"http://127.0.0.1:{litellm.port}/health/liveliness"
         return litellm.client.get(url).status_code == 200 or None
     return None
+
+
+_LOADED = """
+import json, os, sys
+import litellm
+for line in sys.stdin:
+    program = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.chdir(program["folder"])
+    for name, stream in (("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY), stream)
+    os.environ.clear()
+    os.environ.update(program["env"])
+    exec(program["code"], {"__name__": "__main__"})
+    break
+"""
+
+
+class Programs:
+    """Runs programs that use LiteLLM, each in a fork of one process: it takes long to load."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    def run(
+        self, code: str, folder: Path, env: Mapping[str, str]
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a program until it ends by itself."""
+        program = {"code": code, "folder": str(folder), "env": dict(env)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(program), file=self._process.stdin, flush=True)
+        returncode = int(self._process.stdout.readline())
+        said = ((folder / name).read_text("utf-8") for name in ("stdout", "stderr"))
+        return subprocess.CompletedProcess(["-c", code], returncode, *said)
+
+
+@contextlib.contextmanager
+def running_programs(folder: Path, provider: Provider, config: bytes) -> Iterator[Programs]:
+    """Load LiteLLM for programs that are to run."""
+    with subprocess.Popen(
+        [str(PYTHON), "-c", _LOADED],
+        env=litellm_environment(folder, provider, config),
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Programs(process)

@@ -1,7 +1,6 @@
 """LiteLLM with the hook: what leaves it, and what is recorded, beside mitmdump with the addon."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +9,14 @@ import httpx
 import pytest
 
 from addon.proxy.server import running_proxy
-from tests.live.harness import SECONDS, environment, eventually, read_records
+from tests.live.harness import environment, eventually, read_records
 from tests.live.litellm_proxy import (
     NEEDS_LITELLM,
-    PYTHON,
     LiteLLM,
+    Programs,
     litellm_environment,
     running_litellm,
+    running_programs,
 )
 from tests.tools.provider.provider import Provider
 from tests.tools.provider.script import Reply
@@ -225,7 +225,7 @@ def test_the_log_holds_no_content(litellm: LiteLLM) -> None:
 
 
 PROGRAM = """
-import asyncio, json, sys
+import asyncio, json, os
 import litellm
 from addon.gateways.litellm_hook import observation_masking
 
@@ -235,7 +235,7 @@ async def ask(messages):
 
 async def main():
     litellm.callbacks = [observation_masking]
-    messages = json.loads(sys.argv[1])
+    messages = json.loads(os.environ["MESSAGES"])
     first = await ask(messages)
     await ask([*messages, first, {"role": "user", "content": "Go on."}])  # an object of a class
     gateway = observation_masking._gateway
@@ -248,17 +248,18 @@ asyncio.run(main())
 """
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Iterator[Programs]:
+    with running_programs(tmp_path_factory.mktemp("programs"), provider, SLIDING) as running:
+        yield running
+
+
 def test_a_program_is_masked_and_goes_on_if_masking_fails(
-    tmp_path: Path, provider: Provider
+    programs: Programs, tmp_path: Path, provider: Provider
 ) -> None:
-    done = subprocess.run(
-        [str(PYTHON), "-c", PROGRAM, json.dumps(ask_chat(5)["messages"])],
-        env=litellm_environment(tmp_path, provider, SLIDING),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    env = litellm_environment(tmp_path, provider, SLIDING)
+    messages = json.dumps(ask_chat(5)["messages"])
+    done = programs.run(PROGRAM, tmp_path, env | {"MESSAGES": messages})
     assert 0 == done.returncode, done.stderr
     whole = [output_of(turn) for turn in range(5)]
     placeholders = [f"<call_{turn} shell {len(whole[turn])}>" for turn in range(3)]
@@ -307,15 +308,10 @@ asyncio.run(main())
 """
 
 
-def test_no_hook_raises_whatever_its_arguments_are(tmp_path: Path, provider: Provider) -> None:
-    done = subprocess.run(
-        [str(PYTHON), "-c", HOSTILE],
-        env=litellm_environment(tmp_path, provider, SLIDING),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+def test_no_hook_raises_whatever_its_arguments_are(
+    programs: Programs, tmp_path: Path, provider: Provider
+) -> None:
+    done = programs.run(HOSTILE, tmp_path, litellm_environment(tmp_path, provider, SLIDING))
     assert 0 == done.returncode, done.stderr
     assert {"True"} == {line.split()[1] for line in done.stdout.splitlines()}
     assert 12 == len(done.stdout.splitlines())
@@ -331,16 +327,10 @@ MISTAKES = [
     ("config", "named"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES]
 )
 def test_a_mistake_in_the_configuration_is_a_line_that_names_it(
-    config: bytes, named: str, tmp_path: Path, provider: Provider
+    config: bytes, named: str, programs: Programs, tmp_path: Path, provider: Provider
 ) -> None:
-    done = subprocess.run(
-        [str(PYTHON), "-c", "import addon.gateways.litellm_hook"],
-        env=litellm_environment(tmp_path, provider, config),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
+    env = litellm_environment(tmp_path, provider, config)
+    done = programs.run("import addon.gateways.litellm_hook", tmp_path, env)
     assert 1 == done.returncode
     (line,) = [each for each in done.stderr.splitlines() if "observation" in each]
     assert line.startswith("observation-masking: ")

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, get_args
@@ -29,6 +28,7 @@ from addon.replay.report.page import (
 )
 from addon.replay.report.tables import POLICIES
 from addon.replay.totals import Comparison
+from addon.version import VERSION
 from masking.accounting import PARTS
 from masking.accounting.cost import PromptCost, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
@@ -141,7 +141,7 @@ def test_the_page_says_when_from_what_and_under_which_settings() -> None:
     told = rendered(replayed(Talk()), sources=("one.flow", "two.jsonl"))
     page = told.page
     assert "June 1, 2026, 12:00 UTC." in page
-    assert f"observation-masking {version('observation-masking')} from" in page
+    assert f"observation-masking {VERSION} from" in page
     assert "<code>one.flow</code>, <code>two.jsonl</code>." in page
     assert ["window_turns", "3"] in find_table(told.data["places"]["settings-table"], "Settings")
 

@@ -1,6 +1,7 @@
 """What other roads would have cost is what they cost once they are taken."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -91,18 +92,21 @@ def add_up(session: Recording, settings: ReplaySettings) -> tuple[Bill, dict[str
 
 
 @pytest.mark.parametrize(
-    ("session", "model", "open_roads"),
+    ("make", "recorded", "model", "open_roads"),
     [
-        (make_session("claude-fable-5-2"), None, ("shorten", "clear", "drop")),
-        (make_session("claude-opus-4-5"), "claude-fable-5-2", ("shorten", "clear", "drop")),
-        (make_codex_session("gpt-6"), None, ("shorten", "drop")),
+        (make_session, "claude-fable-5-2", None, ("shorten", "clear", "drop")),
+        (make_session, "claude-opus-4-5", "claude-fable-5-2", ("shorten", "clear", "drop")),
+        (make_codex_session, "gpt-6", None, ("shorten", "drop")),
     ],
     ids=["claude", "another model's", "openai"],
 )
 def test_a_road_costs_what_it_was_said_to(
-    session: Recording, model: str | None, open_roads: tuple[str, ...]
+    make: Callable[[str], Recording],
+    recorded: str,
+    model: str | None,
+    open_roads: tuple[str, ...],
 ) -> None:
-    settings = replace(SETTINGS, model=model)
+    session, settings = make(recorded), replace(SETTINGS, model=model)
     bill, roads = add_up(session, settings)
     assert [*open_roads] == [*roads]
     for name in open_roads:

@@ -111,10 +111,10 @@ def command(
     as_json: bool,
     transparent: bool,
 ) -> int:
-    """Check the setup and suggest fixes; exit with 1 if something is broken.
+    """Check the setup and suggest fixes.
 
-    With COMMAND, also check whether what runs it trusts the proxy, in the environment that
-    `obsmask run -- COMMAND` would give it. COMMAND is not started.
+    Exits with 1 if something is broken. With COMMAND, also checks whether what runs it trusts the
+    proxy, in the environment that `obsmask run -- COMMAND` would give it. COMMAND is not started.
     """
     checks = {"Transparent": _examine_transparent} if transparent else CHECKS
     found = examine(Setup(config, command, dict(os.environ), changes), checks)

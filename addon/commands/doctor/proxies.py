@@ -3,7 +3,6 @@
 import http.client
 import shlex
 from collections.abc import Collection, Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -19,6 +18,7 @@ from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
 from addon.request import is_opened
 from addon.vendors import VENDORS
+from addon.version import VERSION
 from masking.config import HostSettings
 from masking.patterns import is_named
 
@@ -126,10 +126,9 @@ def _check_health(health: Health, place: str, config: Path | None) -> Iterator[F
     state = health.state.removeprefix("observation-masking ")
     says, config_file = f"{place}, which is observation-masking {state}", shlex.quote(health.config)
     yield ok(says) if health.is_masking else note(says, f"obsmask config --config {config_file}")
-    own = version("observation-masking")
-    if health.software_version != own:
+    if health.software_version != VERSION:
         yield note(
-            f"That proxy is version {health.software_version}, this command is version {own}: "
+            f"That proxy is version {health.software_version}, this command is version {VERSION}: "
             "restart the proxy"
         )
     if config is not None and Path(health.config) != config:
