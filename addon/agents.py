@@ -4,11 +4,14 @@ A fact that another row says nothing of is not known there, and nothing is done 
 tried with an agent, and when, is in docs/clients.toml.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import tomli
 
 
 class Home(NamedTuple):
@@ -71,6 +74,39 @@ class Fallback(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class Model(NamedTuple):
+    """Where a client's model is named, the strongest first, and which one it is otherwise.
+
+    options: of its command.
+    home, file, key: its settings, and the key there, with dots; TOML or JSON, by the file's name.
+    default: what it asks if nothing names one; empty if that is not known.
+    """
+
+    options: tuple[str, ...] = ()
+    home: Home | None = None
+    file: str = ""
+    key: str = ""
+    default: str = ""
+
+    def find(self, arguments: Sequence[str], home: Path, environment: Mapping[str, str]) -> str:
+        """Return the model that is named, without its provider; empty if none is."""
+        for place, word in enumerate(arguments):
+            name, is_joined, value = word.partition("=")
+            if name in self.options:
+                value = value if is_joined else "".join(arguments[place + 1 : place + 2])
+                return value.rpartition("/")[2]
+        found: object = None
+        if self.home:
+            try:
+                text = (self.home.find(home, environment) / self.file).read_text("utf-8")
+                found = tomli.loads(text) if self.file.endswith(".toml") else json.loads(text)
+            except (OSError, ValueError, RecursionError):  # the agent reports a mistake there
+                return ""
+        for key in self.key.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found.rpartition("/")[2] if isinstance(found, str) else ""
+
+
 class Agent(NamedTuple):
     """An agent, or another program that is started with our proxy before it.
 
@@ -88,6 +124,9 @@ class Agent(NamedTuple):
     is_native: whether the requests come from a program of its own, whatever starts that.
     socket: the WebSocket that it may use.
     fallback: how it is recognized, if it goes on over HTTP where its WebSocket is refused.
+    model: which model it asks.
+    drops_reasoning: whether it asks Claude to drop reasoning that no longer fits, so that all
+        accounts accept changed results.
     recovers: whether it goes on by itself should a refusal of masked results reach it.
     remark: what to know of it, and the line that fixes it, if any.
     """
@@ -105,6 +144,8 @@ class Agent(NamedTuple):
     is_native: bool = False
     socket: Socket | None = None
     fallback: Fallback | None = None
+    model: Model | None = None
+    drops_reasoning: bool = False
     recovers: bool = False
     remark: tuple[str, str | None] | None = None
 
@@ -141,6 +182,7 @@ CLAUDE_CODE = Agent(
     ),
     authorities=("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
     is_native=True,
+    model=Model(default="claude-opus-5-5"),  # with an API key; claude_code.py reads what names one
     recovers=True,  # it strips its thinking, and sends the request again
 )
 
@@ -160,6 +202,13 @@ AGENTS: tuple[Agent, ...] = (
             "originator",
             ("thread-id", "session-id"),
         ),
+        model=Model(
+            ("-m", "--model"),
+            Home(".codex", variable="CODEX_HOME"),
+            "config.toml",
+            "model",
+            default="gpt-6.1-sol",
+        ),
     ),
     Agent(
         "pi",
@@ -167,6 +216,13 @@ AGENTS: tuple[Agent, ...] = (
         folder=_WORKING_DIRECTORY,
         logs=Logs((Home(".pi/agent", ("sessions",), "PI_CODING_AGENT_DIR"),)),
         authorities=("NODE_EXTRA_CA_CERTS",),
+        model=Model(
+            ("--model",),
+            Home(".pi/agent", variable="PI_CODING_AGENT_DIR"),
+            "settings.json",
+            "defaultModel",
+        ),
+        drops_reasoning=True,
     ),
     Agent(
         "opencode",
@@ -175,6 +231,13 @@ AGENTS: tuple[Agent, ...] = (
         logs=Logs((Home(".local/share", ("opencode",), "XDG_DATA_HOME"),)),
         authorities=("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
         is_native=True,
+        model=Model(
+            ("-m", "--model"),
+            Home(".config", variable="XDG_CONFIG_HOME"),
+            "opencode/opencode.json",
+            "model",
+        ),
+        drops_reasoning=True,
     ),
     Agent(
         "gemini-cli",

@@ -49,6 +49,8 @@ _ALIASES: Mapping[str, str] = {
 """The model that claude-code 2.1.331 sends for each name; none for `default`, as it depends on the
 account: claude-opus-5-5 with an API key, claude-sonnet-5-5 with an OAuth token alone."""
 
+_TOKEN, _TOKENS_MODEL = "CLAUDE_CODE_OAUTH_TOKEN", "claude-sonnet-5-5"
+
 _FAMILIES: Mapping[str, str] = {
     **{family: family.upper() for family in ("sonnet", "opus", "haiku", "fable")},
     "opusplan": "SONNET",
@@ -80,12 +82,14 @@ class Plan:
     line: all of this in a sentence for the user.
     hindrance: why its requests to its vendor stay signed, so that nothing can be masked; empty if
         they do not.
+    model: the model that it will ask, and where that is said, in words.
     """
 
     command: tuple[str, ...]
     variables: Mapping[str, str]
     line: str
     hindrance: str = ""
+    model: tuple[str, str] = ("", "")
 
 
 class Places(NamedTuple):
@@ -251,7 +255,19 @@ class _Planner:
         if self._problem and (plan.variables or plan.command != self._command):
             plan = self._leave(self._problem, is_hindrance=True)
         line = "; ".join([plan.line, *self._problems])
-        return Plan(plan.command, plan.variables, printable(line), printable(plan.hindrance))
+        named, sent = self._find_model() or ("", "")
+        if not named:
+            environment, own = self._environment, CLAUDE_CODE.model
+            is_token = environment.get(_TOKEN) and not environment.get("ANTHROPIC_API_KEY")
+            sent = _TOKENS_MODEL if is_token else own.default if own else ""
+        origin = "its default" if not named else "as named" if named == sent else f"named {named}"
+        return Plan(
+            plan.command,
+            plan.variables,
+            printable(line),
+            printable(plan.hindrance),
+            (printable(sent), printable(origin)),
+        )
 
     def _plan(self) -> Plan:
         for name, cloud in _CLOUDS.items():
