@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from addon.agents import CLAUDE_CODE
 from addon.network import Address, is_this_machine
+from addon.other_tools import find_other_tools
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
 from addon.proxy.health import Health
 from masking.errors import printable
@@ -83,6 +84,7 @@ class Plan:
     hindrance: why its requests to its vendor stay signed, so that nothing can be masked; empty if
         they do not.
     model: the model that it will ask, and where that is said, in words.
+    others: a sentence for each other program that shortens what it sends.
     """
 
     command: tuple[str, ...]
@@ -90,6 +92,7 @@ class Plan:
     line: str
     hindrance: str = ""
     model: tuple[str, str] = ("", "")
+    others: tuple[str, ...] = ()
 
 
 class Places(NamedTuple):
@@ -267,7 +270,16 @@ class _Planner:
             printable(line),
             printable(plan.hindrance),
             (printable(sent), printable(origin)),
+            tuple(self._find_others()),
         )
+
+    def _find_others(self) -> Iterator[str]:
+        """Yield what to say of other programs that are in its settings or its environment."""
+        environment, hooks = dict(self._environment), []
+        for each in self._settings:
+            environment |= each.variables
+            hooks += list(_find_commands(each.found.get("hooks")))
+        return find_other_tools(environment, hooks)
 
     def _plan(self) -> Plan:
         for name, cloud in _CLOUDS.items():
@@ -437,6 +449,15 @@ class _Planner:
             yield _Settings(kind, called, found)
         else:
             self._problems.append(f"{called} was not read: it holds no JSON object")
+
+
+def _find_commands(found: object) -> Iterator[str]:
+    """Yield all commands of hooks, which are in lists and objects."""
+    if isinstance(found, dict) and isinstance(command := found.get("command"), str):
+        yield command
+    elif isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from _find_commands(each)
 
 
 def _find_local(work: Path) -> Path:

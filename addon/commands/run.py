@@ -35,6 +35,7 @@ from addon.commands.options import (
 from addon.config import advise
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, read_address
+from addon.other_tools import find_other_tools
 from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import REPLACED, client_environment, trusting_environment
@@ -153,6 +154,8 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     with opened as session:
         if not quiet:
             _say(session.notice)
+            for other in session.plan.others if session.plan else find_other_tools(os.environ):
+                _say(other)
             _say(session.plan.line if session.plan else "")
         if shows_page:
             _show_page(session.page)  # before the command has the terminal

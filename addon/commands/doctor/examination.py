@@ -31,6 +31,7 @@ from addon.commands.options import config_options
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
 from addon.network import DEFAULT_ADDRESS, Address
+from addon.other_tools import find_other_tools
 from addon.places import config_folder, data_folder, shipped, state_folder
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
@@ -241,6 +242,8 @@ def _examine_command(it: Setup) -> Iterator[Finding]:
     if it.plan:
         say = note if it.plan.hindrance else ok
         yield say(it.plan.line)
+    others = it.plan.others if it.plan else find_other_tools(it.environment)
+    yield from map(note, others)
     if it.client:
         yield from client.check_client(it.program.name, it.client, it.environment, it.settings)
         if it.client.client or it.client.logs.homes:  # an agent, and none that hides its results
