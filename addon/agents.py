@@ -74,6 +74,19 @@ class Fallback(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class UrlOption(NamedTuple):
+    """How an agent that reads no variable with a base URL is led to one.
+
+    arguments: what its command starts with then, with `{url}`.
+    server: the one that it asks otherwise, with a key.
+    path: what the URL of a server ends with, if it names no path.
+    """
+
+    arguments: tuple[str, ...]
+    server: str
+    path: str
+
+
 class Model(NamedTuple):
     """Where a client's model is named, the strongest first, and which one it is otherwise.
 
@@ -116,7 +129,9 @@ class Agent(NamedTuple):
     client: the product that its User-Agent names first, as records have it.
     calls_itself: what a header `X-Title` says, for one that leaves the User-Agent to its library.
     session: the header with the id of its session.
+    package: its package at npm, by which a launcher may start it.
     base_url: the variable with its base URL, where it reads one.
+    url_option: how it is led to one by its command, if it is.
     folder: what stands before the path of its working directory in a prompt, as a regular
         expression.
     logs: where it keeps them; nowhere if we do not read them.
@@ -137,7 +152,9 @@ class Agent(NamedTuple):
     client: str = ""
     calls_itself: str = ""
     session: str = ""
+    package: str = ""
     base_url: str = ""
+    url_option: UrlOption | None = None
     folder: str = ""
     logs: Logs = Logs()
     authorities: tuple[str, ...] = ()
@@ -171,6 +188,7 @@ CLAUDE_CODE = Agent(
     title="Claude Code",
     command="claude",
     client="claude-cli",
+    package="@anthropic-ai/claude-code",
     session="x-claude-code-session-id",
     base_url="ANTHROPIC_BASE_URL",
     folder=_WORKING_DIRECTORY,
@@ -190,6 +208,12 @@ AGENTS: tuple[Agent, ...] = (
     CLAUDE_CODE,
     Agent(
         "codex",
+        package="@openai/codex",
+        url_option=UrlOption(
+            ("-c", 'openai_base_url="{url}"'),
+            "https://api.openai.com",
+            "/v1",
+        ),
         session="session-id",
         folder="<cwd>",
         logs=Logs((Home(".codex", ("sessions", "archived_sessions"), "CODEX_HOME"),)),

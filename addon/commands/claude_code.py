@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from addon.agents import CLAUDE_CODE
+from addon.agents import AGENTS, CLAUDE_CODE, Agent
 from addon.network import Address, is_this_machine
 from addon.other_tools import find_other_tools
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
@@ -59,7 +59,6 @@ _FAMILIES: Mapping[str, str] = {
 }
 """By name, that of `ANTHROPIC_DEFAULT_..._MODEL`, which says another model for it."""
 
-_PACKAGE = "@anthropic-ai/claude-code"
 _LAUNCHERS = (
     *("npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "deno", "node", "dlx", "exec", "x"),
     *("env", "run", "nice", "nohup", "time", "timeout", "stdbuf", "sudo", "caffeinate"),
@@ -134,7 +133,7 @@ def plan(
 
     address: where the proxy listens; `health` is None if it is not running.
     """
-    started = _find_started(command)
+    started = _find_started(command, CLAUDE_CODE)
     if started is None:
         names = (PurePosixPath(word).name for word in command if "=" not in word)
         if next((name for name in names if name != "env"), None) not in _SHELLS:
@@ -149,6 +148,24 @@ def plan_shell(
     """Return the plan for claude-code that is started by hand, in a shell: variables alone."""
     planner = _Planner((), None, environment, places, address, health)
     return planner.plan()
+
+
+def plan_reverse(command: Sequence[str], address: Address, server: Server) -> Plan | None:
+    """Return the plan to lead another agent than claude-code to a server by its command.
+
+    The agent asks the proxy's own port then, and needs no authority. None if the command starts no
+    agent that is led so.
+    """
+    for agent in AGENTS:
+        option = agent.url_option
+        started = _find_started(command, agent) if option else None
+        if option and started and started.is_passed_on:
+            server = server._replace(path=server.path or option.path)
+            url, first = behind(address, server), started.place + 1
+            arguments = [each.format(url=url) for each in option.arguments]
+            line = f"{agent.name}: a base URL leads through the proxy to {server.url}"
+            return Plan((*command[:first], *arguments, *command[first:]), {}, printable(line))
+    return None
 
 
 def find_problem(address: Address, health: Health | None) -> str | None:
@@ -170,13 +187,13 @@ class _Started(NamedTuple):
     is_passed_on: bool
 
 
-def _find_started(command: Sequence[str]) -> _Started | None:
-    """Return where a command names claude-code, before any option that is not a launcher's."""
+def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
+    """Return where a command names an agent, before any option that is not a launcher's."""
     is_passed_on = True
     for place, word in enumerate(command):
         name = _strip(PurePosixPath(word.replace("\\", "/")).name)
-        is_package = f"{word}/".startswith((f"{_PACKAGE}/", f"{_PACKAGE}@"))
-        if name == CLAUDE_CODE.program or is_package or f"/{_PACKAGE}/" in word:
+        is_package = f"{word}/".startswith((f"{agent.package}/", f"{agent.package}@"))
+        if name == agent.program or is_package or f"/{agent.package}/" in word:
             return _Started(place, is_passed_on)
         is_option = word.startswith("-")
         if is_option and not is_passed_on:

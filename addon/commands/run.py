@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import click
 
 from addon.agents import CLAUDE_CODE
-from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
+from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan, plan_reverse
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
 from addon.commands.options import (
     MOST_PORTS,
@@ -101,8 +101,9 @@ def _read_ports(text: str) -> tuple[int, ...]:
     "--reverse",
     type=as_value(read_server),
     metavar="URL",
-    help="Also reverse-proxy the model server at URL, and point the agent's base-URL variables at "
-    "the proxy. For local servers, and for clients that ignore proxy settings.",
+    help="Also reverse-proxy the model server at URL, and point the agent's base-URL variables, or "
+    "codex's setting, at the proxy. For local servers, and for clients that ignore proxy settings "
+    "or don't trust its certificate.",
 )
 @click.option(
     "--transparent",
@@ -354,6 +355,8 @@ class OwnProxy:
             self.plan = plan(
                 options.command, before, find_places(before), address, self._healths[-1]
             )
+        if options.reverse and self.plan is None:
+            self.plan = plan_reverse(options.command, address, options.reverse)
         self.command = self.plan.command if self.plan else options.command
         variables = self.plan.variables if self.plan else {}
         if self._network:

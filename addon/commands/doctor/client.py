@@ -209,6 +209,11 @@ def check_untried(program: Program, client: Agent | None) -> Iterator[Finding]:
         yield ok(
             f"Whether {program.name} trusts the proxy cannot be tested. It is known to read {names}"
         )
+        if client.url_option:
+            yield ok(
+                f"With an API key, it needs to trust nothing: obsmask run --reverse "
+                f"{client.url_option.server} -- {program.name}"
+            )
     else:
         yield note(
             f"Whether {program.path} trusts the proxy's certificate cannot be known from outside. "

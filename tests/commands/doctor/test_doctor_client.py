@@ -204,3 +204,9 @@ def test_what_is_known_of_a_client_is_told(
     client, settings = find_client(name), parse_settings(config) or Settings()
     assert client is not None
     assert expected == levels(check_client(name, client, environment, settings))
+
+
+def test_a_client_that_takes_a_base_url_need_not_trust_us() -> None:
+    known, without = check_untried(Program("codex", Path("/bin/codex")), find_client("codex"))
+    assert "SSL_CERT_FILE or CODEX_CA_CERTIFICATE" in known.says
+    assert without.says.endswith("obsmask run --reverse https://api.openai.com -- codex")
