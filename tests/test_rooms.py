@@ -35,7 +35,6 @@ ROOMS = {
             "addon.network",
             "addon.places",
             "addon.once",
-            "addon.other_tools",
             "addon.version",
         ),
         *("addon.config", "addon.config_commands", "addon.memory", "addon.recall", "addon.request"),

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from addon.agents import AGENTS, CLAUDE_CODE, Agent
+from addon.commands.other_tools import find_other_tools
 from addon.network import Address, is_this_machine
-from addon.other_tools import find_other_tools
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
 from addon.proxy.health import Health
 from masking.errors import printable

@@ -32,10 +32,10 @@ from addon.commands.options import (
     road_options,
     whole_number,
 )
+from addon.commands.other_tools import find_other_tools
 from addon.config import advise
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, read_address
-from addon.other_tools import find_other_tools
 from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import REPLACED, client_environment, trusting_environment

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from addon.commands.claude_code import Places, plan
+from addon.commands.other_tools import find_other_tools
 from addon.network import DEFAULT_ADDRESS
-from addon.other_tools import find_other_tools
 from tests.support.marks import as_one_test
 
 LIGHTFOOT = '"/usr/bin/python3" -m lightfoot hook post-tool-use'
