@@ -18,6 +18,7 @@ import click
 from addon.agents import CLAUDE_CODE
 from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan, plan_reverse
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
+from addon.commands.lines import say
 from addon.commands.options import (
     MOST_PORTS,
     OBSERVE,
@@ -154,10 +155,10 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         opened = _open_session(command, given, loading)
     with opened as session:
         if not quiet:
-            _say(session.notice)
+            say(session.notice)
             for other in session.plan.others if session.plan else find_other_tools(os.environ):
-                _say(other)
-            _say(session.plan.line if session.plan else "")
+                say(other)
+            say(session.plan.line if session.plan else "")
         if shows_page:
             _show_page(session.page)  # before the command has the terminal
         started = time.monotonic()
@@ -167,15 +168,8 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
             return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
         line = session.finish(Ended(command, code, time.monotonic() - started))
     if not quiet:
-        _say(line)
+        say(line)
     return code
-
-
-def _say(line: str) -> None:
-    """Print a line, if there is one. If it cannot be printed, the command goes on all the same."""
-    if line:
-        with contextlib.suppress(OSError):
-            print(f"obsmask: {line}", file=sys.stderr)
 
 
 _STARTING = "obsmask: starting the proxy..."
@@ -272,16 +266,16 @@ def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
 
 def _show_page(url: str | None) -> None:
     if url is None:
-        _say("the proxy has no page; its log says why")
+        say("the proxy has no page; its log says why")
         return
     from addon.commands.page import open_page  # which loads the doctor, too
 
-    _say(f"page: {url}")
+    say(f"page: {url}")
     open_page(url, os.environ)
 
 
 def _fail(command: str, problem: str, code: int) -> int:
-    _say(f"{command}: {problem}")
+    say(f"{command}: {problem}")
     return code
 
 
