@@ -4,11 +4,14 @@ A fact that another row says nothing of is not known there, and nothing is done 
 tried with an agent, and when, is in docs/clients.toml.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import tomli
 
 
 class Home(NamedTuple):
@@ -71,6 +74,52 @@ class Fallback(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class UrlOption(NamedTuple):
+    """How an agent that reads no variable with a base URL is led to one.
+
+    arguments: what its command starts with then, with `{url}`.
+    server: the one that it asks otherwise, with a key.
+    path: what the URL of a server ends with, if it names no path.
+    """
+
+    arguments: tuple[str, ...]
+    server: str
+    path: str
+
+
+class Model(NamedTuple):
+    """Where a client's model is named, the strongest first, and which one it is otherwise.
+
+    options: of its command.
+    home, file, key: its settings, and the key there, with dots; TOML or JSON, by the file's name.
+    default: what it asks if nothing names one; empty if that is not known.
+    """
+
+    options: tuple[str, ...] = ()
+    home: Home | None = None
+    file: str = ""
+    key: str = ""
+    default: str = ""
+
+    def find(self, arguments: Sequence[str], home: Path, environment: Mapping[str, str]) -> str:
+        """Return the model that is named, without its provider; empty if none is."""
+        for place, word in enumerate(arguments):
+            name, is_joined, value = word.partition("=")
+            if name in self.options:
+                value = value if is_joined else "".join(arguments[place + 1 : place + 2])
+                return value.rpartition("/")[2]
+        found: object = None
+        if self.home:
+            try:
+                text = (self.home.find(home, environment) / self.file).read_text("utf-8")
+                found = tomli.loads(text) if self.file.endswith(".toml") else json.loads(text)
+            except (OSError, ValueError, RecursionError):  # the agent reports a mistake there
+                return ""
+        for key in self.key.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        return found.rpartition("/")[2] if isinstance(found, str) else ""
+
+
 class Agent(NamedTuple):
     """An agent, or another program that is started with our proxy before it.
 
@@ -80,7 +129,9 @@ class Agent(NamedTuple):
     client: the product that its User-Agent names first, as records have it.
     calls_itself: what a header `X-Title` says, for one that leaves the User-Agent to its library.
     session: the header with the id of its session.
+    package: its package at npm, by which a launcher may start it.
     base_url: the variable with its base URL, where it reads one.
+    url_option: how it is led to one by its command, if it is.
     folder: what stands before the path of its working directory in a prompt, as a regular
         expression.
     logs: where it keeps them; nowhere if we do not read them.
@@ -88,6 +139,9 @@ class Agent(NamedTuple):
     is_native: whether the requests come from a program of its own, whatever starts that.
     socket: the WebSocket that it may use.
     fallback: how it is recognized, if it goes on over HTTP where its WebSocket is refused.
+    model: which model it asks.
+    drops_reasoning: whether it asks Claude to drop reasoning that no longer fits, so that all
+        accounts accept changed results.
     recovers: whether it goes on by itself should a refusal of masked results reach it.
     remark: what to know of it, and the line that fixes it, if any.
     """
@@ -98,13 +152,17 @@ class Agent(NamedTuple):
     client: str = ""
     calls_itself: str = ""
     session: str = ""
+    package: str = ""
     base_url: str = ""
+    url_option: UrlOption | None = None
     folder: str = ""
     logs: Logs = Logs()
     authorities: tuple[str, ...] = ()
     is_native: bool = False
     socket: Socket | None = None
     fallback: Fallback | None = None
+    model: Model | None = None
+    drops_reasoning: bool = False
     recovers: bool = False
     remark: tuple[str, str | None] | None = None
 
@@ -130,6 +188,7 @@ CLAUDE_CODE = Agent(
     title="Claude Code",
     command="claude",
     client="claude-cli",
+    package="@anthropic-ai/claude-code",
     session="x-claude-code-session-id",
     base_url="ANTHROPIC_BASE_URL",
     folder=_WORKING_DIRECTORY,
@@ -141,6 +200,7 @@ CLAUDE_CODE = Agent(
     ),
     authorities=("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
     is_native=True,
+    model=Model(default="claude-opus-5-5"),  # with an API key; claude_code.py reads what names one
     recovers=True,  # it strips its thinking, and sends the request again
 )
 
@@ -148,6 +208,12 @@ AGENTS: tuple[Agent, ...] = (
     CLAUDE_CODE,
     Agent(
         "codex",
+        package="@openai/codex",
+        url_option=UrlOption(
+            ("-c", 'openai_base_url="{url}"'),
+            "https://api.openai.com",
+            "/v1",
+        ),
         session="session-id",
         folder="<cwd>",
         logs=Logs((Home(".codex", ("sessions", "archived_sessions"), "CODEX_HOME"),)),
@@ -160,6 +226,13 @@ AGENTS: tuple[Agent, ...] = (
             "originator",
             ("thread-id", "session-id"),
         ),
+        model=Model(
+            ("-m", "--model"),
+            Home(".codex", variable="CODEX_HOME"),
+            "config.toml",
+            "model",
+            default="gpt-6.1-sol",
+        ),
     ),
     Agent(
         "pi",
@@ -167,6 +240,13 @@ AGENTS: tuple[Agent, ...] = (
         folder=_WORKING_DIRECTORY,
         logs=Logs((Home(".pi/agent", ("sessions",), "PI_CODING_AGENT_DIR"),)),
         authorities=("NODE_EXTRA_CA_CERTS",),
+        model=Model(
+            ("--model",),
+            Home(".pi/agent", variable="PI_CODING_AGENT_DIR"),
+            "settings.json",
+            "defaultModel",
+        ),
+        drops_reasoning=True,
     ),
     Agent(
         "opencode",
@@ -175,6 +255,13 @@ AGENTS: tuple[Agent, ...] = (
         logs=Logs((Home(".local/share", ("opencode",), "XDG_DATA_HOME"),)),
         authorities=("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"),
         is_native=True,
+        model=Model(
+            ("-m", "--model"),
+            Home(".config", variable="XDG_CONFIG_HOME"),
+            "opencode/opencode.json",
+            "model",
+        ),
+        drops_reasoning=True,
     ),
     Agent(
         "gemini-cli",

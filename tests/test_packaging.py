@@ -126,8 +126,7 @@ def test_a_program_has_the_name_of_the_wheel(wheel: Path) -> None:
 
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
-    configs = {RECORDINGS / demo.config for demo in SESSIONS.values() if demo.config}
-    expected = {path.relative_to(RECORDINGS).as_posix() for path in played | configs}
+    expected = {path.relative_to(RECORDINGS).as_posix() for path in played}
     shipped = wheel / "addon" / "shipped"
     assert expected == files(shipped / "recordings")
     assert {"config.toml", "docs", "recordings"} == {path.name for path in shipped.iterdir()}
@@ -140,7 +139,7 @@ BESIDE_ENVOY = pytest.mark.skipif(MISSING is not None, reason=f"no {MISSING}")
 @pytest.mark.parametrize(
     ("session", "next_step"),
     [
-        ("reduction", "obsmask run -- AGENT"),
+        ("mini-swe-agent", "obsmask run -- AGENT"),
         pytest.param("envoy", "-c {}/addon/shipped/docs/envoy.yaml", marks=BESIDE_ENVOY),
     ],
 )

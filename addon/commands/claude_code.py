@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
-from addon.agents import CLAUDE_CODE
+from addon.agents import AGENTS, CLAUDE_CODE, Agent
+from addon.commands.other_tools import find_other_tools
 from addon.network import Address, is_this_machine
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
 from addon.proxy.health import Health
@@ -49,6 +50,8 @@ _ALIASES: Mapping[str, str] = {
 """The model that claude-code 2.1.331 sends for each name; none for `default`, as it depends on the
 account: claude-opus-5-5 with an API key, claude-sonnet-5-5 with an OAuth token alone."""
 
+_TOKEN, _TOKENS_MODEL = "CLAUDE_CODE_OAUTH_TOKEN", "claude-sonnet-5-5"
+
 _FAMILIES: Mapping[str, str] = {
     **{family: family.upper() for family in ("sonnet", "opus", "haiku", "fable")},
     "opusplan": "SONNET",
@@ -56,7 +59,6 @@ _FAMILIES: Mapping[str, str] = {
 }
 """By name, that of `ANTHROPIC_DEFAULT_..._MODEL`, which says another model for it."""
 
-_PACKAGE = "@anthropic-ai/claude-code"
 _LAUNCHERS = (
     *("npx", "bunx", "pnpx", "npm", "pnpm", "yarn", "bun", "deno", "node", "dlx", "exec", "x"),
     *("env", "run", "nice", "nohup", "time", "timeout", "stdbuf", "sudo", "caffeinate"),
@@ -80,12 +82,16 @@ class Plan:
     line: all of this in a sentence for the user.
     hindrance: why its requests to its vendor stay signed, so that nothing can be masked; empty if
         they do not.
+    model: the model that it will ask, and where that is said, in words.
+    others: a sentence for each other program that shortens what it sends.
     """
 
     command: tuple[str, ...]
     variables: Mapping[str, str]
     line: str
     hindrance: str = ""
+    model: tuple[str, str] = ("", "")
+    others: tuple[str, ...] = ()
 
 
 class Places(NamedTuple):
@@ -127,7 +133,7 @@ def plan(
 
     address: where the proxy listens; `health` is None if it is not running.
     """
-    started = _find_started(command)
+    started = _find_started(command, CLAUDE_CODE)
     if started is None:
         names = (PurePosixPath(word).name for word in command if "=" not in word)
         if next((name for name in names if name != "env"), None) not in _SHELLS:
@@ -142,6 +148,24 @@ def plan_shell(
     """Return the plan for claude-code that is started by hand, in a shell: variables alone."""
     planner = _Planner((), None, environment, places, address, health)
     return planner.plan()
+
+
+def plan_reverse(command: Sequence[str], address: Address, server: Server) -> Plan | None:
+    """Return the plan to lead another agent than claude-code to a server by its command.
+
+    The agent asks the proxy's own port then, and needs no authority. None if the command starts no
+    agent that is led so.
+    """
+    for agent in AGENTS:
+        option = agent.url_option
+        started = _find_started(command, agent) if option else None
+        if option and started and started.is_passed_on:
+            server = server._replace(path=server.path or option.path)
+            url, first = behind(address, server), started.place + 1
+            arguments = [each.format(url=url) for each in option.arguments]
+            line = f"{agent.name}: a base URL leads through the proxy to {server.url}"
+            return Plan((*command[:first], *arguments, *command[first:]), {}, printable(line))
+    return None
 
 
 def find_problem(address: Address, health: Health | None) -> str | None:
@@ -163,13 +187,13 @@ class _Started(NamedTuple):
     is_passed_on: bool
 
 
-def _find_started(command: Sequence[str]) -> _Started | None:
-    """Return where a command names claude-code, before any option that is not a launcher's."""
+def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
+    """Return where a command names an agent, before any option that is not a launcher's."""
     is_passed_on = True
     for place, word in enumerate(command):
         name = _strip(PurePosixPath(word.replace("\\", "/")).name)
-        is_package = f"{word}/".startswith((f"{_PACKAGE}/", f"{_PACKAGE}@"))
-        if name == CLAUDE_CODE.program or is_package or f"/{_PACKAGE}/" in word:
+        is_package = f"{word}/".startswith((f"{agent.package}/", f"{agent.package}@"))
+        if name == agent.program or is_package or f"/{agent.package}/" in word:
             return _Started(place, is_passed_on)
         is_option = word.startswith("-")
         if is_option and not is_passed_on:
@@ -251,7 +275,28 @@ class _Planner:
         if self._problem and (plan.variables or plan.command != self._command):
             plan = self._leave(self._problem, is_hindrance=True)
         line = "; ".join([plan.line, *self._problems])
-        return Plan(plan.command, plan.variables, printable(line), printable(plan.hindrance))
+        named, sent = self._find_model() or ("", "")
+        if not named:
+            environment, own = self._environment, CLAUDE_CODE.model
+            is_token = environment.get(_TOKEN) and not environment.get("ANTHROPIC_API_KEY")
+            sent = _TOKENS_MODEL if is_token else own.default if own else ""
+        origin = "its default" if not named else "as named" if named == sent else f"named {named}"
+        return Plan(
+            plan.command,
+            plan.variables,
+            printable(line),
+            printable(plan.hindrance),
+            (printable(sent), printable(origin)),
+            tuple(self._find_others()),
+        )
+
+    def _find_others(self) -> Iterator[str]:
+        """Yield what to say of other programs that are in its settings or its environment."""
+        environment, hooks = dict(self._environment), []
+        for each in self._settings:
+            environment |= each.variables
+            hooks += list(_find_commands(each.found.get("hooks")))
+        return find_other_tools(environment, hooks)
 
     def _plan(self) -> Plan:
         for name, cloud in _CLOUDS.items():
@@ -421,6 +466,15 @@ class _Planner:
             yield _Settings(kind, called, found)
         else:
             self._problems.append(f"{called} was not read: it holds no JSON object")
+
+
+def _find_commands(found: object) -> Iterator[str]:
+    """Yield all commands of hooks, which are in lists and objects."""
+    if isinstance(found, dict) and isinstance(command := found.get("command"), str):
+        yield command
+    elif isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from _find_commands(each)
 
 
 def _find_local(work: Path) -> Path:

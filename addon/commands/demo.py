@@ -58,10 +58,9 @@ Engine = Literal["proxy", "envoy"]
 
 
 class Demo(NamedTuple):
-    """What is played: a recording, whose it is, and under which configuration.
+    """What is played: a recording, and whose it is.
 
     shows: what is to be seen there.
-    config: beside the recording; None for the shipped one.
     prices: what its vendor takes for a cached and a written token. The provider here is on no list.
     wanted: what the agent needs in order to be masked.
     command: what starts such an agent.
@@ -71,7 +70,6 @@ class Demo(NamedTuple):
     recording: str
     agent: str
     shows: str
-    config: str | None = None
     prices: tuple[float, float] = (0.5, 1.0)
     wanted: str | None = None
     command: str = "AGENT"
@@ -79,7 +77,6 @@ class Demo(NamedTuple):
 
 
 RECORDING = "mini-swe-agent-scratch.flow"
-_QUESTIONS = Demo("openai-questions.flow", "a small agent on the openai package", "")
 
 _UNSIGNED = (
     "Claude Code signs its requests to api.anthropic.com, so they can't be changed. obsmask run "
@@ -112,49 +109,34 @@ SESSIONS: Mapping[str, Demo] = {
     "envoy": Demo(
         RECORDING, "mini-swe-agent", "the short session, through an Envoy", engine="envoy"
     ),
-    "redaction": _QUESTIONS._replace(
-        shows="another strategy: replaces the results of named tools",
-        config="openai-questions.redaction.toml",
-    ),
-    "reduction": _QUESTIONS._replace(
-        shows="another strategy: keeps a history under a size",
-        config="openai-questions.reduction.toml",
-    ),
-    "all": _QUESTIONS._replace(
-        shows="redaction, reduction, and masking together", config="openai-questions.all.toml"
-    ),
 }
-"""By name: a strategy, or the agent whose session is played under the shipped configuration, or
-what masks one."""
+"""By name: the agent whose session is played under the shipped configuration, or what masks it."""
 
 _DEFAULT = "mini-swe-agent"
 _TEXT_WIDTH = 80
 
 
 @click.command("demo")
-@click.argument("strategy", type=click.Choice([*SESSIONS]), default=_DEFAULT)
+@click.argument("session", type=click.Choice([*SESSIONS]), default=_DEFAULT)
 @click.option("--all-rows", is_flag=True, help="Show every request, not only those around a move.")
-def command(strategy: str, all_rows: bool) -> None:
-    """Play a recorded session through the proxy, offline.
+def command(session: str, all_rows: bool) -> None:
+    """Play a recorded session of an agent through the proxy, offline.
 
-    It is a session of an agent, or one that shows a strategy. `envoy` plays one through an Envoy
-    instead, which calls the same core.
+    `envoy` plays one through an Envoy instead, which calls the same core.
     """
-    run_demo(Console(), strategy, shows_all=all_rows)
+    run_demo(Console(), session, shows_all=all_rows)
 
 
-def run_demo(console: Console, strategy: str = _DEFAULT, *, shows_all: bool = False) -> None:
-    """Play a session that shows a strategy, print what became of it, and the next steps.
+def run_demo(console: Console, session: str = _DEFAULT, *, shows_all: bool = False) -> None:
+    """Play a session, print what became of it, and the next steps.
 
     Raises RuntimeError if the proxy does not start, or if an answer does not arrive as it was
     sent.
     """
-    demo = SESSIONS[strategy]
-    folder = shipped("recordings")
-    source = shipped(CONFIG_NAME) if demo.config is None else folder / demo.config
+    demo = SESSIONS[session]
     width = min(_TEXT_WIDTH, console.width)
-    replies = read_replies(folder / demo.recording)
-    played = _play(demo, replies, source, console)
+    replies = read_replies(shipped("recordings") / demo.recording)
+    played = _play(demo, replies, console)
     console.print(f"[bold]{render_headline(played)}[/bold]\n", highlight=False)
     opening = render_opening(demo, len(replies))
     console.print(opening, width=width, highlight=False)
@@ -162,12 +144,11 @@ def run_demo(console: Console, strategy: str = _DEFAULT, *, shows_all: bool = Fa
     console.print(render_table(played, bars, shows_all=shows_all))
     if example := find_example(played):
         console.print(render_example(example), width=width, highlight=False)
-    settings = parse_settings(source.read_bytes()) or Settings()
-    console.print(render_explanation(strategy, settings), width=width, highlight=False)
+    console.print(f"{render_explanation()}\n", width=width, highlight=False)
     console.print(render_summary(played, demo), width=width, highlight=False)
     if demo.wanted:
         console.print(f"{demo.wanted}\n", width=width, highlight=False, markup=False)
-    console.print(render_next_steps(strategy), soft_wrap=True, highlight=False)
+    console.print(render_next_steps(session), soft_wrap=True, highlight=False)
 
 
 class PlayedRequest(NamedTuple):
@@ -182,13 +163,11 @@ class PlayedRequest(NamedTuple):
     record: RequestRecord
 
 
-def _play(
-    demo: Demo, replies: Sequence[RecordedReply], source: Path, console: Console
-) -> list[PlayedRequest]:
+def _play(demo: Demo, replies: Sequence[RecordedReply], console: Console) -> list[PlayedRequest]:
     answers: list[bytes] = []
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
-        config = write_config(folder, demo.prices, source)
+        config = write_config(folder, demo.prices)
         costs = [*_replay(shipped("recordings") / demo.recording, config)]
         (folder / "provider").mkdir()
         # The engine's state goes with the folder, so that no history, page or status has it.
@@ -409,14 +388,10 @@ def _find_amounts(played: PlayedRequest, currency: Currency) -> tuple[float, flo
 
 
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:
-    """Return the longest tool result that was replaced, where it was replaced for the first time.
-
-    Requests that lost results are skipped: nothing says which result became which.
-    """
+    """Return the longest tool result that was replaced, at its first replacement."""
     found = [
         Example(number, before, after)
         for number, each in enumerate(played, 1)
-        if len(each.written) == len(each.sent)
         for before, after in zip(each.written, each.sent, strict=True)
         if before != after
     ]
@@ -435,40 +410,17 @@ def render_example(example: Example) -> Group:
     return Group(text, Padding(escape(after), (0, 0, 1, 4)))
 
 
-def render_explanation(strategy: str, settings: Settings) -> str:
-    """Return what the strategy does, with the settings that it was played with."""
-    redaction, window = _explain_redaction(settings), _explain_window(settings)
-    reduction = _explain_reduction(settings)
-    texts = {
-        "redaction": redaction,
-        "reduction": reduction,
-        "all": f"{redaction} {window} {reduction}",
-    }
-    return f"{texts.get(strategy, f'{window} {BOUNDARY}')}\n"
-
-
 BOUNDARY = (
     "Masking more breaks the provider's cache of the prompt, so the bill first rises a little. The "
     "addon masks more only when that should pay off."
 )
 
 
-def _explain_window(settings: Settings) -> str:
+def render_explanation() -> str:
+    """Return what masking does under the shipped settings, with which all are played."""
+    settings = parse_settings(shipped(CONFIG_NAME).read_bytes()) or Settings()
     turns = settings.policy.window_turns
-    return f"The results of the last {turns} rounds of tool calls always stay."
-
-
-def _explain_redaction(settings: Settings) -> str:
-    tools = ", ".join(settings.redaction.tool_names)
-    return f"Redaction replaces each result of {tools} as soon as the model has replied to it."
-
-
-def _explain_reduction(settings: Settings) -> str:
-    return (
-        f"Reduction keeps a request under {settings.reduction.max_input_chars:,} characters: it "
-        "masks old results, then summarizes old messages, then drops them. It is made for small "
-        "context windows, and ignores the cache."
-    )
+    return f"The results of the last {turns} rounds of tool calls always stay. {BOUNDARY}"
 
 
 def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
@@ -482,13 +434,13 @@ def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
     )
 
 
-def render_next_steps(strategy: str) -> str:
+def render_next_steps(session: str) -> str:
     """Return what else can be played, and how to put this in front of the user's own agent."""
-    demo, program = SESSIONS[strategy], f"{_program('obsmask')} demo"
-    named = "" if strategy == _DEFAULT else f" {strategy}"
+    demo, program = SESSIONS[session], f"{_program('obsmask')} demo"
+    named = "" if session == _DEFAULT else f" {session}"
     more = f"Every request:\n  {program}{named} --all-rows\n\nOther sessions:\n  {program} NAME\n"
     for name, other in SESSIONS.items():
-        if name != strategy:
+        if name != session:
             more += f"  {name:14}  {other.shows}\n"
     more += "\n"
     if demo.engine == "envoy":

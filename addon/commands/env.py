@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 
 import click
 
+from addon.agents import AGENTS
 from addon.commands.claude_code import find_places, plan_shell
-from addon.network import DEFAULT_URL, read_address
+from addon.network import DEFAULT_URL, Address, read_address
 from addon.proxy.authorities import user_bundle
+from addon.proxy.base_urls import behind, read_server
 from addon.proxy.environment import REPLACED, client_environment, take_back, values_before
 from addon.proxy.health import Health, check_health
 
@@ -120,6 +122,19 @@ def command(proxy: str, as_it_is: bool, force: bool, unset: bool, shell: str) ->
     _name_replaced(variables)
     for name, value in variables.items():
         _print(syntax.export(name, value))
+    if sys.stdout.isatty():  # somebody reads it
+        _name_options(read_address(proxy))
+
+
+def _name_options(address: Address) -> None:
+    """Say what leads agents to the proxy that read no variable with a base URL."""
+    for agent in AGENTS:
+        if agent.url_option:
+            arguments, host, path = agent.url_option
+            url = behind(address, read_server(host + path))
+            arguments = tuple(each.format(url=url) for each in arguments)
+            line = shlex.join([agent.program, *arguments])
+            print(f"obsmask: with an API key and without the certificate: {line}", file=sys.stderr)
 
 
 def _ask(proxy: str) -> tuple[Health | None, str | None]:

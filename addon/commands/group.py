@@ -3,13 +3,13 @@
 import contextlib
 import gc
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
 import click
 
+from addon.commands.lines import say
 from addon.proxy.host import print_any_character
 from addon.proxy.process import ProxyProcess, RunFolder
 from addon.version import VERSION
@@ -132,7 +132,7 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         raise KeyboardInterrupt(LINE_IS_ENDED) from None
     except (OSError, ValueError, RuntimeError) as error:
-        print(f"obsmask: {describe_error(error)}", file=sys.stderr)
+        say(describe_error(error))
         return 1
     return int(code or 0)
 

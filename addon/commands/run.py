@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import click
 
 from addon.agents import CLAUDE_CODE
-from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan
+from addon.commands.claude_code import BASE_URL, find_places, find_problem, plan, plan_reverse
 from addon.commands.foreground import KILLED, NOT_FOUND, NOT_RUNNABLE, run_foreground
+from addon.commands.lines import say
 from addon.commands.options import (
     MOST_PORTS,
     OBSERVE,
@@ -32,6 +33,7 @@ from addon.commands.options import (
     road_options,
     whole_number,
 )
+from addon.commands.other_tools import find_other_tools
 from addon.config import advise
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, read_address
@@ -109,8 +111,8 @@ def _read_ports(text: str) -> tuple[int, ...]:
     "--reverse",
     type=as_value(read_server),
     metavar="URL",
-    help="Also proxy the model server at URL, and point the agent's base-URL variables there: for "
-    "local servers, and for clients that ignore proxy settings.",
+    help="Also proxy the model server at URL, and point the agent's base-URL variables, or codex's "
+    "setting, there: for local servers, and for clients that can't use or trust a proxy.",
 )
 @click.option(
     "--transparent",
@@ -151,8 +153,10 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
         opened = _open_session(command, given, loading)
     with opened as session:
         if not quiet:
-            _say(session.notice)
-            _say(session.plan.line if session.plan else "")
+            say(session.notice)
+            for other in session.plan.others if session.plan else find_other_tools(os.environ):
+                say(other)
+            say(session.plan.line if session.plan else "")
         if shows_page:
             _show_page(session.page)  # before the command has the terminal
         started = time.monotonic()
@@ -162,15 +166,8 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
             return _fail(command[0], error.strerror or str(error), NOT_RUNNABLE)
         line = session.finish(Ended(command, code, time.monotonic() - started))
     if not quiet:
-        _say(line)
+        say(line)
     return code
-
-
-def _say(line: str) -> None:
-    """Print a line, if there is one. If it cannot be printed, the command goes on all the same."""
-    if line:
-        with contextlib.suppress(OSError):
-            print(f"obsmask: {line}", file=sys.stderr)
 
 
 _STARTING = "obsmask: starting the proxy..."
@@ -267,16 +264,16 @@ def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
 
 def _show_page(url: str | None) -> None:
     if url is None:
-        _say("the proxy has no page; its log says why")
+        say("the proxy has no page; its log says why")
         return
     from addon.commands.page import open_page  # which loads the doctor, too
 
-    _say(f"page: {url}")
+    say(f"page: {url}")
     open_page(url, os.environ)
 
 
 def _fail(command: str, problem: str, code: int) -> int:
-    _say(f"{command}: {problem}")
+    say(f"{command}: {problem}")
     return code
 
 
@@ -350,6 +347,8 @@ class OwnProxy:
             self.plan = plan(
                 options.command, before, find_places(before), address, self._healths[-1]
             )
+        if options.reverse and self.plan is None:
+            self.plan = plan_reverse(options.command, address, options.reverse)
         self.command = self.plan.command if self.plan else options.command
         variables = self.plan.variables if self.plan else {}
         if self._network:

@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from addon.commands.terminal import fold
+from addon.commands.lines import fold
 from addon.counts import pluralize
 from addon.quota import Reading
 from addon.records.harm import judge

@@ -1,7 +1,5 @@
 """How commands print to a terminal, or to a file in its place."""
 
-import re
-import textwrap
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -22,16 +20,6 @@ def open_console() -> Console:
 def print_text(console: Console, text: str) -> None:
     """Print a text without style; the terminal breaks its lines, so that they can be copied."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-_COMMAND = re.compile("obsmask [^,;]*")
-
-
-def fold(text: str, width: int) -> list[str]:
-    """Break a text at its words into lines of a width; a command stays in one piece."""
-    joined = _COMMAND.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    lines = textwrap.wrap(joined, width, break_long_words=False, break_on_hyphens=False)
-    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
 
 
 def fits(

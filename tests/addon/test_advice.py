@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import pytest
 
 from addon.commands.doctor.configuration import check_configuration, read_configuration
-from addon.commands.doctor.records import check_passed, check_prices, check_uncached
+from addon.commands.doctor.records import check_passed
 from addon.commands.doctor.report import Finding
-from addon.commands.doctor.storage import check_accounts
+from addon.commands.doctor.storage import check_accounts, read_accounts
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run import Ended, Remedies, render_end
@@ -86,7 +86,7 @@ def _diagnose(change: str) -> Printed:
 
 def _check_refusal(_: Screen) -> str:
     learn("api.anthropic.com", "claude-opus-5-5", "refuses")
-    return "".join(found.fix or "" for found in check_accounts(ADVICE))
+    return "".join(found.fix or "" for found in check_accounts(read_accounts(), ADVICE))
 
 
 def _recalled() -> Settings:
@@ -101,7 +101,6 @@ def _assume(host: str) -> Printed:
 
 
 RECORDED = SimpleNamespace(save_stream_file="out.flow", rfile=None)
-UNCACHED = record(cached_tokens=0, predicted_cached_tokens=9_000, price_read_ratio=0.1)
 MOVE_HELD = record(conversation=3, boundary_held=True, prompt_tokens=9, cached_tokens=0)
 LOCAL, FOREIGN = "::1", "bücher.example"
 
@@ -118,7 +117,6 @@ PRINTED: dict[str, list[Printed]] = {
     "addon.records.advice.render_uncached": [
         lambda _: render_uncached("127.0.0.1", ADVICE),
         lambda _: render_uncached("true", ADVICE),
-        _fix(lambda: check_uncached(Settings(), [UNCACHED] * 20, ADVICE)),
     ],
     "addon.records.advice._say_bound": [
         lambda _: "".join(
@@ -177,11 +175,6 @@ PRINTED: dict[str, list[Printed]] = {
         ),
     ],
     "addon.commands.doctor.storage.check_accounts": [_check_refusal],
-    "addon.commands.doctor.records.check_prices": [
-        _fix(lambda: check_prices(
-            Settings(), [record(host=LOCAL), record(host=FOREIGN, model='new\x1b "x"')], ADVICE
-        ))
-    ],
     "addon.commands.doctor.configuration.check_configuration": [
         _diagnose("schema1.enabled=false"),
         _diagnose("schema1.window_turns=0"),
@@ -266,9 +259,9 @@ def test_a_command_in_a_sentence_comes_with_what_undoes_it() -> None:
 
 
 def test_two_prices_can_be_taken_over_one_after_the_other(own: Path, capsys: Screen) -> None:
-    records = [record(host="a.example"), record(host="b.example")]
-    for found in check_prices(Settings(), records, ADVICE):
-        (command,) = find_commands(found.fix or "")
+    for host in ("a.example", "b.example"):
+        price = {"host": host, "model": "gpt-5", "read": 0.1, "write": 1.0}
+        (command,) = find_commands(ADVICE.add("prices", price))
         assert main(command) == 0, capsys.readouterr().err
     hosts = [price.host for price in ConfigFile(own).settings.prices]
     assert ["a.example", "b.example"] == hosts

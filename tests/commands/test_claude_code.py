@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from addon.commands.claude_code import Places, find_problem, plan, plan_shell
+from addon.commands.claude_code import Places, find_problem, plan, plan_reverse, plan_shell
 from addon.network import Address
+from addon.proxy.base_urls import read_server
 from addon.proxy.health import Health
 from tests.support.marks import as_one_test
 
@@ -325,3 +326,35 @@ def test_nothing_is_done_for_a_proxy_that_cannot_be_a_base_url(tmp_path: Path) -
     assert "of an older version" in found.hindrance
     left = plan(["claude"], bound, write({}, tmp_path), old, HEALTH)
     assert left == plan(["claude"], bound, write({}, tmp_path), old, None)
+
+
+@as_one_test
+@pytest.mark.parametrize(
+    ("command", "server", "added"),
+    [
+        ("codex exec task", "https://api.openai.com", "/to/https/api.openai.com/v1"),
+        ("npx @openai/codex@0.169.0", "http://[::1]:8000/v2", "/to/http/[::1]:8000/v2"),
+        (
+            "env A=b codex",
+            "https://chatgpt.com/backend-api/codex",
+            "/to/https/chatgpt.com/",
+        ),
+        ("bash -c codex", "https://api.openai.com", None),
+        ("qwen codex", "https://api.openai.com", None),
+    ],
+)
+def test_codex_is_led_to_a_server_by_its_setting(
+    command: str, server: str, added: str | None
+) -> None:
+    words = command.split()
+    found = plan_reverse(words, Address("127.0.0.1", 8080), read_server(server))
+    if added is None:
+        assert found is None
+        return
+    assert found is not None
+    place = next(at for at, word in enumerate(words) if "codex" in word) + 1
+    option, setting = found.command[place : place + 2]
+    assert (*words[:place], *words[place:]) == (*found.command[:place], *found.command[place + 2 :])
+    assert option == "-c"
+    assert setting.startswith(f'openai_base_url="{PORT}{added}')
+    assert {} == found.variables

@@ -201,6 +201,18 @@ def test_codex_with_a_subscription_is_masked(tmp_path: Path) -> None:
     assert {"/backend-api/codex/responses"} == {each.path for each in session.provider.requests}
 
 
+NOWHERE = ("HTTPS_PROXY=", "https_proxy=", "SSL_CERT_FILE=", "CODEX_CA_CERTIFICATE=")
+
+
+def test_codex_with_a_base_url_needs_neither_proxy_nor_authority(tmp_path: Path) -> None:
+    """With a key: with a plan, codex asks chatgpt.com where to go, whatever its base URL is."""
+    client = prepare("codex")
+    client = replace(client, command=("env", *NOWHERE, *client.command))
+    options = (*MASKING, "--reverse", "https://api.openai.com")
+    session = run_agent(client, options, tmp_path, lambda replies: replies)
+    check_masked(session)
+
+
 def test_codex_behind_a_company_that_wants_a_password_is_masked(tmp_path: Path) -> None:
     client, user = prepare("codex"), "somebody:pa55"
     check_masked(run_agent(client, MASKING, tmp_path, lambda replies: replies, user))

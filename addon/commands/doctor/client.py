@@ -1,16 +1,12 @@
-"""The command that starts an agent: what runs it, whom that trusts, and what is known of it."""
+"""The command that starts an agent: what is known of that, and whether what runs it trusts us."""
 
 import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from addon.agents import AGENTS, Agent
 from addon.commands.doctor.report import Finding, broken, note, ok
@@ -27,19 +23,17 @@ _EDITOR = Agent(
         "obsmask run -- code --new-window --wait .",
     ),
 )
-
+_SUDO = Agent(
+    "sudo",
+    is_native=True,
+    remark=("sudo drops the environment, and with it the proxy", "sudo -E COMMAND"),
+)
 _PROGRAMS: Mapping[str, Agent] = {
     **{agent.program: agent for agent in AGENTS},
     **dict.fromkeys(("code", "code-insiders", "codium", "cursor"), _EDITOR),
-    "curl": Agent("curl", authorities=("SSL_CERT_FILE", "CURL_CA_BUNDLE"), is_native=True),
-    "git": Agent("git", authorities=("GIT_SSL_CAINFO",), is_native=True),
-    "sudo": Agent(
-        "sudo",
-        is_native=True,
-        remark=("sudo drops the environment, and with it the proxy", "sudo -E COMMAND"),
-    ),
+    "sudo": _SUDO,
 }
-"""Agents, and what else may be started, or starts them."""
+"""Agents, and what else starts them."""
 
 
 def find_client(name: str) -> Agent | None:
@@ -74,68 +68,46 @@ def check_client(
 
 # Which program a command starts, and what runs it
 
+Runtime = Literal["node", "python"]
 
-Runtime = Literal["node", "python", "bun", "deno"]
-"""What can be tested."""
-
-Other = Literal["native", "shell script", "unknown"]
-"""What cannot."""
-
-
-class Interpreter(NamedTuple):
-    """The runtime of a program, and the file by which it is started.
-
-    Names of links are kept where a runtime finds its packages by them, as that of a virtual
-    environment does.
-    """
-
-    runtime: Runtime
-    path: Path
+_RUNTIMES: Mapping[Runtime, re.Pattern[str]] = {
+    "node": re.compile(r"node(?:js)?\d*(?:\.exe)?"),
+    "python": re.compile(r"(?:python|pypy)[\d.]*t?(?:\.exe)?"),
+}
+_FIRST_LINE_BYTES = 1_024
 
 
 class Program(NamedTuple):
-    """A program: the name it is called by, its file, and what runs it."""
+    """A program: the name it is called by, its file, and the interpreter that can be tried.
+
+    The last one keeps the name of its link: by that a Python finds its virtual environment.
+    """
 
     name: str
     path: Path
-    runs_on: Interpreter | Other
-
-
-_RUNTIMES: tuple[tuple[Runtime, re.Pattern[str]], ...] = (
-    ("node", re.compile(r"node(?:js)?(?:\d+)?(?:\.exe)?")),
-    ("python", re.compile(r"(?:python|pypy)[\d.]*t?(?:\.exe)?")),
-    ("bun", re.compile(r"bunx?")),
-    ("deno", re.compile(r"deno")),
-)
-
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash"}
-
-_HEAD_BYTES = 8_192
-
-_NATIVE = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xce\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"MZ")
-"""How executables begin on Linux, macOS and Windows."""
-
-_EXEC = re.compile(
-    r"""^\s*(?:'''exec'|exec)\s+(?:-a\s+\S+\s+)?"?([^"\n]*?[\w.])"?(?=\s|$)""", re.MULTILINE
-)
-"""What a shell script becomes, as pip writes it around a long path, or pnpm."""
+    interpreter: Path | None = None
 
 
 def find_program(command: Sequence[str], environment: Mapping[str, str]) -> Program | None:
     """Return the program that a command starts, `env` left out; None if there is none."""
-    words = _skip_env(command)
-    found = shutil.which(words[0], path=environment.get("PATH")) if words else None
-    if found is None:
+    path = _find(_skip_env(command), environment)
+    if path is None:
         return None
-    path = Path(found)
-    if runtime := find_runtime(path.name):
-        return Program(path.name, path, Interpreter(runtime, path))
-    return Program(path.name, path.resolve(), _read_start(path.resolve(), environment))
+    if find_runtime(path):
+        return Program(path.name, path, path)
+    script = path.resolve()
+    return Program(path.name, script, _find_interpreter(script, environment))
 
 
-def find_runtime(name: str) -> Runtime | None:
-    """Return the runtime that an executable of this name is; None if it is none that is known."""
-    return next((runtime for runtime, names in _RUNTIMES if names.fullmatch(name)), None)
+def find_runtime(interpreter: Path) -> Runtime | None:
+    """Return the runtime that an executable is by its name; None for any other."""
+    name = interpreter.name
+    return next((each for each, names in _RUNTIMES.items() if names.fullmatch(name)), None)
+
+
+def _find(words: Sequence[str], environment: Mapping[str, str]) -> Path | None:
+    found = shutil.which(words[0], path=environment.get("PATH")) if words else None
+    return Path(found) if found else None
 
 
 def _skip_env(command: Sequence[str]) -> Sequence[str]:
@@ -148,186 +120,102 @@ def _skip_env(command: Sequence[str]) -> Sequence[str]:
     return command[next(words, len(command)) :]
 
 
-def _read_start(path: Path, environment: Mapping[str, str]) -> Interpreter | Other:
-    """Return what runs a file, by its first bytes."""
-    if not path.is_file():  # to read from a pipe may never end
-        return "unknown"
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-    except OSError:
-        return "unknown"
-    if not head.startswith(b"#!"):
-        return "native" if head.startswith(_NATIVE) else "unknown"
-    text = head.decode(errors="replace")
-    started = _find_started(text.partition("\n")[0][2:], environment)
-    if started is not None and started.name in _SHELLS:
-        return _read_script(path, text, environment)
-    runtime = find_runtime(started.name) if started else None
-    return Interpreter(runtime, started) if runtime and started else "unknown"
-
-
-def _find_started(line: str, environment: Mapping[str, str]) -> Path | None:
-    """Return the program that a script's first line starts, `env` left out."""
-    try:
-        words = _skip_env(shlex.split(line))
-    except ValueError:  # a quote that is left open
+def _find_interpreter(script: Path, environment: Mapping[str, str]) -> Path | None:
+    """Return the Node or Python that a script's first line names; None for all else."""
+    if not script.is_file():  # to read from a pipe may never end
         return None
-    found = shutil.which(words[0], path=environment.get("PATH")) if words else None
-    return Path(found) if found else None
+    try:
+        with script.open("rb") as file:
+            line = file.readline(_FIRST_LINE_BYTES).decode()
+        words = shlex.split(line.removeprefix("#!")) if line.startswith("#!") else []
+    except (OSError, ValueError):  # a native program, or a quote that is left open
+        return None
+    started = _find(_skip_env(words), environment)
+    return started if started and find_runtime(started) else None
 
 
-def _read_script(script: Path, text: str, environment: Mapping[str, str]) -> Interpreter | Other:
-    """Return the runtime that a shell script becomes, if it says so and that is there."""
-    for word in _EXEC.findall(text):
-        runtime = find_runtime(Path(word).name)
-        beside = Path(re.sub(r"\$\{?(?:basedir|DIR|here)\}?", str(script.parent), word))
-        places = (str(beside), beside.name) if "/" in word else (word,)
-        found = (shutil.which(place, path=environment.get("PATH")) for place in places)
-        if runtime and (interpreter := next(filter(None, found), None)):
-            return Interpreter(runtime, Path(interpreter))
-    return "shell script"
+# The trial: the interpreter asks a URL through the proxy. Nothing of the user's is started
 
-
-# A trial: the runtime asks a URL through the proxy. Nothing of the user's is started
-
-Outcome = Literal["trusted", "untrusted", "unreached", "failed"]
-"""`unreached`: it looked for the host itself, past the proxy. `failed`: for another reason."""
-
-_TRIAL_SECONDS = 120.0
+_SECONDS = 60.0
 
 _SCRIPTS: Mapping[Runtime, tuple[tuple[str, ...], str]] = {
-    "node": (("--input-type=module", "-e"), "trial.js"),
-    "bun": (("-e",), "trial.js"),
-    "deno": (("eval",), "trial.js"),
-    "python": (("-c",), "trial.py"),
+    "python": (
+        ("-c",),
+        """
+import ssl, sys, urllib.request
+urllib.request.urlopen(sys.argv[-1], timeout=15, context=ssl.create_default_context()).close()
+""",
+    ),
+    # What undici's ProxyAgent and https-proxy-agent do, which most clients bring along.
+    "node": (
+        ("--input-type=module", "-e"),
+        """
+import { connect } from "node:net";
+import * as tls from "node:tls";
+const { hostname } = new URL(process.argv[process.argv.length - 1]);
+const proxy = new URL(process.env.HTTPS_PROXY);
+const socket = connect(Number(proxy.port), proxy.hostname);
+socket.write(`CONNECT ${hostname}:443 HTTP/1.1\r\nHost: ${hostname}:443\r\n\r\n`);
+socket.once("data", () => tls.connect({ socket, servername: hostname }, () => process.exit()));
+""",
+    ),
 }
-"""How a runtime is given a script, and which."""
+"""How a runtime is given a script, and the script: it fails, with the reason, without an answer."""
 
-
-class Attempt(BaseModel):
-    """What became of one of the ways in which a client of a runtime may ask."""
-
-    model_config = ConfigDict(frozen=True)
-
-    way: str
-    outcome: Outcome
-    detail: str
+_UNTRUSTED = re.compile(rb"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT\w*|UNABLE_TO_\w+|CERT_\w+")
 
 
 def try_interpreter(
-    interpreter: Interpreter, url: str, environment: Mapping[str, str]
-) -> list[Attempt]:
-    """Return how each way to ask ends here; none if the interpreter cannot be started."""
-    options, name = _SCRIPTS[interpreter.runtime]
-    script = (files("addon.commands.doctor") / "trials" / name).read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            done = subprocess.run(  # noqa: S603 - the runtime that the user would start
-                [interpreter.path, *options, script, url],
-                env=dict(environment),
-                cwd=folder,
-                timeout=_TRIAL_SECONDS,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return []
-    return [found for found in map(_read_line, done.stdout.splitlines()) if found]
-
-
-def _read_line(line: bytes) -> Attempt | None:
-    """Parse a line of the script; None for a line that something else printed."""
-    try:
-        return Attempt.model_validate_json(line)
-    except ValidationError:
-        return None
-
-
-# What the trial showed
-
-_REVERSE = "obsmask run --reverse URL -- COMMAND"
-
-
-def check_unasked(program: Program, client: Agent | None) -> Iterator[Finding]:
-    """Yield what is known of a program whose trust cannot be tested."""
-    if client and client.authorities:
-        yield ok(
-            f"Whether {program.name} trusts the proxy cannot be tested. It is known to read "
-            f"{' or '.join(client.authorities)}"
-        )
-        return
-    runs_on = program.runs_on
-    kind = _KINDS["native" if isinstance(runs_on, Interpreter) else runs_on]
-    yield note(
-        f"{program.path} {kind}: whether it trusts the proxy's certificate "
-        "cannot be known from outside. If it does not, the proxy's log says so"
-    )
-
-
-_KINDS: dict[Other, str] = {
-    "native": "is, or starts, a native program",
-    "shell script": "is a shell script, and it is unclear what it starts",
-    "unknown": "is run by an unknown interpreter",
-}
-
-
-def check_attempts(
-    program: Program,
-    interpreter: Interpreter,
-    client: Agent | None,
-    attempts: Sequence[Attempt],
+    interpreter: Path,
+    called: str,
+    url: str,
+    environment: Mapping[str, str],
     fix: str | None = None,
 ) -> Iterator[Finding]:
-    """Yield whether a runtime trusts the proxy's certificate, and whether it uses the proxy.
+    """Yield whether an interpreter, which is `called` so, trusts the proxy's certificate.
 
     `fix` is what would have it trust the proxy.
     """
-    is_itself = interpreter.path == program.path
-    runtime = f"{interpreter.path}" + ("" if is_itself else f", which runs {program.name},")
-    if not attempts:
-        yield note(f"Could not test whether {runtime} trusts the proxy's certificate")
+    options, script = _SCRIPTS[find_runtime(interpreter) or "python"]
+    try:
+        done = subprocess.run(  # noqa: S603 - the runtime that the user would start
+            [interpreter, *options, script, url],
+            env=dict(environment),
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        yield note(f"Could not test whether {called} trusts the proxy's certificate")
         return
-    ways = {each.outcome: [a for a in attempts if a.outcome == each.outcome] for each in attempts}
-    if trusting := ways.get("trusted"):
-        yield ok(f"{runtime} trusts the proxy's certificate ({_name_ways(trusting)})")
-    if refusing := ways.get("untrusted"):
+    if done.returncode == 0:
+        yield ok(f"{called} trusts the proxy's certificate")
+    elif reason := _UNTRUSTED.search(done.stderr):
         yield broken(
-            f"{runtime} does not trust the proxy's certificate ({_describe_ways(refusing)}): its "
-            "requests fail, or pass unmasked",
+            f"{called} does not trust the proxy's certificate ({reason[0].decode()}): its requests "
+            "fail, or pass unmasked",
             fix,
         )
-    if passing := ways.get("unreached"):
-        yield from _check_passing(runtime, program, client, passing, is_trusted=bool(trusting))
-    if failing := ways.get("failed"):
-        yield broken(f"{runtime} gets no answer through the proxy ({_describe_ways(failing)})")
+    else:
+        (*_, last) = done.stderr.decode(errors="replace").split("\n\n")[0].splitlines() or [""]
+        yield broken(f"{called} gets no answer through the proxy: {last.strip()}")
 
 
-def _check_passing(
-    runtime: str,
-    program: Program,
-    client: Agent | None,
-    passing: Sequence[Attempt],
-    *,
-    is_trusted: bool,
-) -> Iterator[Finding]:
-    """Yield a note on ways that look for a server past the proxy, as Node 20's fetch.
-
-    A client that is known to work brings its own way, whatever its runtime does.
-    """
-    if client is not None and client.authorities and is_trusted:
-        return
-    yield note(
-        f"{runtime} bypasses the proxy with {_name_ways(passing)}: requests are masked only if "
-        f"{program.name} sends them in another way. A base URL needs no proxy setting",
-        _REVERSE,
-    )
-
-
-def _name_ways(attempts: Sequence[Attempt]) -> str:
-    return ", ".join(each.way for each in attempts)
-
-
-def _describe_ways(attempts: Sequence[Attempt]) -> str:
-    return ", ".join(f"{each.way}: {each.detail}" if each.detail else each.way for each in attempts)
+def check_untried(program: Program, client: Agent | None) -> Iterator[Finding]:
+    """Yield what is known of a program whose trust cannot be tested."""
+    if client and client.authorities:
+        names = " or ".join(client.authorities)
+        yield ok(
+            f"Whether {program.name} trusts the proxy cannot be tested. It is known to read {names}"
+        )
+        if client.url_option:
+            yield ok(
+                f"With an API key, it needs to trust nothing: obsmask run --reverse "
+                f"{client.url_option.server} -- {program.name}"
+            )
+    else:
+        yield note(
+            f"Whether {program.path} trusts the proxy's certificate cannot be known from outside. "
+            "If it does not, the proxy's log says so"
+        )

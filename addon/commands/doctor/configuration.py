@@ -1,10 +1,7 @@
-"""Which configuration is used, why, and how it differs from the shipped one."""
+"""Which configuration is used, why, and whether it masks; `obsmask config` says what it sets."""
 
-import logging
-import os
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +14,9 @@ from addon.config import (
     describe_local,
     locate_config,
 )
-from addon.config_commands import Advice, render_toml
-from masking.config import REDACTION_VARIABLE, ConfigValue, Settings, find_shadowed, list_values
+from addon.config_commands import Advice
+from masking.config import Settings, find_shadowed
 from masking.errors import ConfigError
-
-_LONG = 3
-"""A list with more items than this is shown as their number."""
 
 _REASONS: dict[Place, str] = {
     "option": "--config names it",
@@ -33,21 +27,13 @@ _REASONS: dict[Place, str] = {
 }
 
 
-_SOURCES = {"environment": ", by the environment", "override": ", by --set"}
-
-
 class Configuration(NamedTuple):
-    """The file that is used and why; its settings are None if there is a mistake in it.
-
-    changes: the values that differ from the shipped ones. warnings: those of reading it.
-    """
+    """The file that is used and why; its settings are None if there is a mistake in it."""
 
     path: Path
     place: Place
     settings: Settings | None = None
     mistake: str = ""
-    changes: tuple[ConfigValue, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     @property
     def advice(self) -> Advice:
@@ -64,25 +50,19 @@ def read_configuration(option: str, changes: Sequence[str] = ()) -> Configuratio
         path, place = locate_config(option)
     except ConfigError as error:
         return Configuration(Path(option), "option", mistake=str(error))
-    with _listen() as warnings:
-        try:
-            file = ConfigFile(path, changes)
-        except ConfigError as error:
-            return Configuration(path, place, mistake=str(error))
-    values = list_values(file.data, changes, os.environ.get(REDACTION_VARIABLE))
-    changed = tuple(value for value in values if value.value != value.shipped)
-    return Configuration(path, place, file.settings, "", changed, tuple(warnings))
+    try:
+        return Configuration(path, place, ConfigFile(path, changes).settings)
+    except ConfigError as error:
+        return Configuration(path, place, mistake=str(error))
 
 
 def check_configuration(configuration: Configuration) -> Iterator[Finding]:
-    """Yield which file is used, what it sets, and what is wrong with it."""
-    path, place, settings, mistake, changes, warnings = configuration
+    """Yield which file is used and why, whether it masks, and what is wrong with it."""
+    path, place, settings, mistake = configuration
     if settings is None:
         yield broken(mistake, f"obsmask config check {shlex.quote(str(path))}")
         return
     yield ok(f"{path} is used: {_REASONS[place]}")
-    if changes:
-        yield ok(f"It sets {', '.join(map(_render, changes))}")
     if not settings.any_enabled and settings.mode == "off":
         yield note("Masking is off", configuration.advice.set({"mode": "on"}))
     elif not settings.any_enabled:
@@ -99,44 +79,9 @@ def check_configuration(configuration: Configuration) -> Iterator[Finding]:
         yield ok(f"{settings.holdout_percent:g}% of the conversations are observed only")
     for late, earlier in find_shadowed([rule for rule, _ in settings.by_rule]):
         yield note(f"rules[{late}] never applies: rules[{earlier}] matches all its requests first")
-    yield from map(note, warnings)
 
 
 def check_local(used: Path) -> Iterator[Finding]:
     """Yield who reads a configuration of ours in the working directory, if `used` is another."""
     if local := describe_local(used):
         yield note(local, f"obsmask run --config {CONFIG_NAME} -- COMMAND")
-
-
-def _render(change: ConfigValue) -> str:
-    source = _SOURCES.get(change.source, "")
-    return f"{change.name} = {_shorten(change.value)} (default: {_shorten(change.shipped)}{source})"
-
-
-def _shorten(value: object) -> str:
-    if isinstance(value, list) and len(value) > _LONG:
-        return f"a list of {len(value)}"
-    return render_toml(value)
-
-
-class _Collector(logging.Handler):
-    """Collects what is logged."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self._lines = lines
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(record.getMessage())
-
-
-@contextmanager
-def _listen() -> Iterator[list[str]]:
-    """Collect the warnings of a block."""
-    lines: list[str] = []
-    logger, collector = logging.getLogger("observation_masking"), _Collector(lines)
-    logger.addHandler(collector)
-    try:
-        yield lines
-    finally:
-        logger.removeHandler(collector)

@@ -16,72 +16,19 @@ from pathlib import Path
 
 import click
 
+from addon.accounts import Learned
 from addon.agents import Agent
 from addon.commands.claude_code import Plan, find_places, plan
-from addon.commands.doctor.certificates import (
-    Bundle,
-    check_authority,
-    check_bundles,
-    check_foreign,
-    fetch_authority,
-    find_useless,
-    read_bundle,
-)
-from addon.commands.doctor.client import (
-    Interpreter,
-    Program,
-    check_attempts,
-    check_client,
-    check_unasked,
-    find_client,
-    find_program,
-    try_interpreter,
-)
-from addon.commands.doctor.configuration import (
-    Configuration,
-    check_configuration,
-    check_local,
-    read_configuration,
-)
-from addon.commands.doctor.proxies import (
-    RENEW,
-    Reached,
-    check_bypasses,
-    check_hosts,
-    check_none,
-    check_reached,
-    check_transparent,
-    check_variables,
-    find_addresses,
-    reach,
-)
-from addon.commands.doctor.records import (
-    check_bound,
-    check_list,
-    check_passed,
-    check_prices,
-    check_rules,
-    check_uncached,
-    check_windows,
-)
-from addon.commands.doctor.report import (
-    Finding,
-    Found,
-    broken,
-    note,
-    ok,
-    print_report,
-    render_json,
-)
-from addon.commands.doctor.storage import (
-    check_accounts,
-    check_folder,
-    check_recall,
-    check_record_file,
-    check_room,
-)
+from addon.commands.doctor import certificates, client, configuration, proxies, records, storage
+from addon.commands.doctor.certificates import Bundle
+from addon.commands.doctor.client import Program
+from addon.commands.doctor.configuration import Configuration
+from addon.commands.doctor.forecast import foresee
+from addon.commands.doctor.proxies import Reached
+from addon.commands.doctor.report import Finding, Found, broken, note, ok, print_report, render_json
 from addon.commands.group import describe_error
 from addon.commands.options import config_options
+from addon.commands.other_tools import find_other_tools
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
 from addon.network import DEFAULT_ADDRESS, Address
@@ -92,6 +39,7 @@ from addon.proxy.health import Health
 from addon.proxy.server import running_proxy
 from addon.records.file import RecordFile, read_records
 from addon.records.record import RequestRecord
+from addon.store import StoreError
 from masking.config import Settings
 
 
@@ -113,8 +61,9 @@ def command(
 ) -> int:
     """Check the setup and suggest fixes.
 
-    Exits with 1 if something is broken. With COMMAND, also checks whether what runs it trusts the
-    proxy, in the environment that `obsmask run -- COMMAND` would give it. COMMAND is not started.
+    Exits with 1 if something is broken. With COMMAND, also says whether its old tool results will
+    be masked, and checks whether what runs it trusts the proxy, in the environment that `obsmask
+    run -- COMMAND` would give it. COMMAND is not started.
     """
     checks = {"Transparent": _examine_transparent} if transparent else CHECKS
     found = examine(Setup(config, command, dict(os.environ), changes), checks)
@@ -145,7 +94,7 @@ class Setup:
 
     @cached_property
     def configuration(self) -> Configuration:
-        return read_configuration(self.option, self.changes)
+        return configuration.read_configuration(self.option, self.changes)
 
     @cached_property
     def settings(self) -> Settings:
@@ -154,8 +103,8 @@ class Setup:
     @cached_property
     def reached(self) -> list[tuple[Reached, list[str]]]:
         """What is where the variables lead, with their names."""
-        addresses = find_addresses(self.environment)
-        return [(reach(address), names) for address, names in addresses.items()]
+        addresses = proxies.find_addresses(self.environment)
+        return [(proxies.reach(address), names) for address, names in addresses.items()]
 
     @cached_property
     def running(self) -> tuple[Address, Health] | None:
@@ -171,7 +120,7 @@ class Setup:
         """
         if self.running:
             return self.environment
-        useless = set(find_useless(self.environment))
+        useless = set(certificates.find_useless(self.environment))
         before = {name: value for name, value in self.environment.items() if name not in useless}
         changes = self.plan.variables if self.plan else {}
         url = DEFAULT_ADDRESS.url  # `run` chooses a free port
@@ -186,7 +135,7 @@ class Setup:
 
     @cached_property
     def authority(self) -> Bundle:
-        return read_bundle(authority_path())
+        return certificates.read_bundle(authority_path())
 
     @cached_property
     def served(self) -> bytes | None:
@@ -194,7 +143,7 @@ class Setup:
         if self.running is None:
             return None
         own = next(iter(self.authority.certificates), None)
-        return fetch_authority(self.running[0]) or own
+        return certificates.fetch_authority(self.running[0]) or own
 
     @property
     def is_foreign(self) -> bool:
@@ -217,12 +166,30 @@ class Setup:
             return []
 
     @cached_property
+    def accounts(self) -> list[Learned]:
+        """What was learned of the user's accounts. Raises StoreError."""
+        return storage.read_accounts()
+
+    @cached_property
+    def model(self) -> tuple[str, str]:
+        """The model that the command will ask, and where that is said; empty if unknown."""
+        if self.plan:
+            return self.plan.model
+        known = self.client and self.client.model
+        if not known:
+            return "", ""
+        home = Path(self.environment.get("HOME") or Path.home())
+        if named := known.find(self.command, home, self.environment):
+            return named, "as named"
+        return known.default, "its default"
+
+    @cached_property
     def program(self) -> Program | None:
-        return find_program(self.command, self.environment)
+        return client.find_program(self.command, self.environment)
 
     @cached_property
     def client(self) -> Agent | None:
-        return find_client(self.program.name) if self.program else None
+        return client.find_client(self.program.name) if self.program else None
 
 
 # The checks, by topic
@@ -232,32 +199,38 @@ _ADDRESS = "https://obsmask.test/health"
 
 
 def _examine_configuration(it: Setup) -> Iterator[Finding]:
-    yield from check_configuration(it.configuration)
-    yield from check_rules(it.settings.by_rule, it.records)
-    yield from check_local(it.configuration.path)
+    yield from configuration.check_configuration(it.configuration)
+    yield from records.check_rules(it.settings.by_rule, it.records)
+    yield from configuration.check_local(it.configuration.path)
 
 
 def _examine_proxy(it: Setup) -> Iterator[Finding]:
-    yield from check_variables(it.environment)
+    yield from proxies.check_variables(it.environment)
     for reached, names in it.reached:
         is_by_env = REPLACED in it.environment
         config = None if it.is_foreign else it.configuration.path
-        yield from check_reached(reached, names, config, is_by_env=is_by_env)
+        yield from proxies.check_reached(reached, names, config, is_by_env=is_by_env)
     if it.reached:
         return
     if it.command:
         yield ok("No variable leads to a proxy: obsmask run starts one, and sets them")
     else:
-        yield from check_none(reach(DEFAULT_ADDRESS))
+        yield from proxies.check_none(proxies.reach(DEFAULT_ADDRESS))
 
 
 def _examine_certificates(it: Setup) -> Iterator[Finding]:
-    fix = None if it.is_foreign else RENEW
+    fix = None if it.is_foreign else proxies.RENEW
     if it.running and it.is_foreign:
-        yield from check_foreign(it.running[0], it.authority)
+        url = it.running[0].url
+        yield note(
+            f"The proxy at {url} has another authority than {it.authority.path}: it runs for "
+            "another user or on another machine, or with another confdir. Clients need its "
+            "certificate",
+            f"curl -x {url} http://mitm.it/cert/pem > proxy-ca.pem",
+        )
     else:
-        yield from check_authority(it.authority, datetime.now(UTC))
-    yield from check_bundles(it.environment, it.served, fix)
+        yield from certificates.check_authority(it.authority, datetime.now(UTC))
+    yield from certificates.check_bundles(it.environment, it.served, fix)
 
 
 def _examine_command(it: Setup) -> Iterator[Finding]:
@@ -269,21 +242,23 @@ def _examine_command(it: Setup) -> Iterator[Finding]:
     if it.plan:
         say = note if it.plan.hindrance else ok
         yield say(it.plan.line)
+    others = it.plan.others if it.plan else find_other_tools(it.environment)
+    yield from map(note, others)
     if it.client:
-        yield from check_client(it.program.name, it.client, it.environment, it.settings)
-    interpreter = it.program.runs_on
-    is_native = it.client is not None and it.client.is_native
-    if not isinstance(interpreter, Interpreter) or is_native:
-        yield from check_unasked(it.program, it.client)
-        return
-    if it.is_foreign:
+        yield from client.check_client(it.program.name, it.client, it.environment, it.settings)
+        if it.client.client or it.client.logs.homes:  # an agent, and none that hides its results
+            yield from foresee(it.client, *it.model, it.settings, it.accounts)
+    ran = it.program.interpreter
+    if ran is None or (it.client and it.client.is_native):
+        yield from client.check_untried(it.program, it.client)
+    elif it.is_foreign:
         yield note(f"Whether {it.program.name} trusts the proxy was not tried: its key is not here")
-        return
-    with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
-        environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
-        attempts = try_interpreter(interpreter, _ADDRESS, environment)
-    fix = RENEW if it.running else None  # `run` sets what there is to set
-    yield from check_attempts(it.program, interpreter, it.client, attempts, fix)
+    else:
+        called = f"{ran}" if ran == it.program.path else f"{ran}, which runs {it.program.name},"
+        fix = proxies.RENEW if it.running else None  # `run` sets what there is to set
+        with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
+            environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
+            yield from client.try_interpreter(ran, called, _ADDRESS, environment, fix)
 
 
 @contextmanager
@@ -301,35 +276,32 @@ def _lazy_proxy(folder: Path, it: Setup) -> Iterator[str]:
 def _examine_bypasses(it: Setup) -> Iterator[Finding]:
     hosts = {each.host for each in it.records}
     found = [
-        *check_bypasses(it.agent_environment, hosts),
-        *check_hosts(it.environment, hosts, it.settings.hosts),
+        *proxies.check_bypasses(it.agent_environment, hosts),
+        *proxies.check_hosts(it.environment, hosts, it.settings.hosts),
     ]
     yield from found or [ok("No variable and no setting leads requests past the proxy")]
-    yield from check_passed(it.records, it.configuration.advice)
-    yield from check_bound(it.records)
-    yield from check_windows(it.records)
+    yield from records.check_passed(it.records, it.configuration.advice)
+    yield from records.check_bound(it.records)
+    yield from records.check_windows(it.records)
 
 
 def _examine_prices(it: Setup) -> Iterator[Finding]:
-    yield from check_list(it.settings, datetime.now(UTC).date())
-    yield from check_prices(it.settings, it.records, it.configuration.advice)
-    yield from check_uncached(it.settings, it.records, it.configuration.advice)
+    yield from records.check_list(it.settings, datetime.now(UTC).date())
 
 
 def _examine_storage(it: Setup) -> Iterator[Finding]:
     if it.running and it.is_foreign:
         yield ok(f"The proxy keeps records where it runs: {it.running[1].records}")
     else:
-        yield from check_record_file(it.record_file)
-        yield from check_room(it.record_file)
-        yield from check_recall(it.settings.recall)
-        yield from check_accounts(it.configuration.advice)
+        yield from storage.check_record_file(it.record_file)
+        yield from storage.check_room(it.record_file)
+        yield from storage.check_accounts(it.accounts, it.configuration.advice)
     for folder, is_private in (
         (state_folder(), True),
         (data_folder(), False),
         (config_folder(), False),
     ):
-        yield from check_folder(folder, is_private=is_private)
+        yield from storage.check_folder(folder, is_private=is_private)
 
 
 _PINNED = "mitmproxy 11 pins cryptography, h11, h2 and tornado to versions with known weaknesses"
@@ -363,7 +335,7 @@ def _examine_transparent(_: Setup) -> Iterator[Finding]:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         log.touch()
-        yield from check_transparent(log)
+        yield from proxies.check_transparent(log)
 
 
 def examine(it: Setup, checks: Checks = CHECKS) -> Iterator[Found]:
@@ -371,7 +343,7 @@ def examine(it: Setup, checks: Checks = CHECKS) -> Iterator[Found]:
     for topic, check in checks.items():
         try:
             yield from ((topic, _fill_in(finding, it.command)) for finding in check(it))
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, StoreError) as error:
             yield topic, broken(f"This check failed: {' '.join(describe_error(error).split())}")
 
 

@@ -3,6 +3,7 @@
 import http.client
 import shlex
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, is_this_machine
 from addon.proxy.authorities import own_authority, user_bundle
-from addon.proxy.base_urls import BASE_URLS, Server, read_behind, read_host
+from addon.proxy.base_urls import BASE_URLS, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
 from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
@@ -99,7 +100,9 @@ def check_reached(
             f"obsmask proxy --port {reached.address.port}",
         )
     elif reached.problem:
-        yield broken(f"{place}, where no proxy answers: {reached.problem}", _unset(names))
+        yield broken(
+            f"{place}, where no proxy answers: {reached.problem}", f"unset {' '.join(names)}"
+        )
     elif reached.health is None:
         yield note(
             f"{place}, a proxy, but not this one: it masks nothing. obsmask run forwards its "
@@ -161,27 +164,28 @@ def _read_set(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield variable, value
 
 
-def _unset(names: list[str]) -> str:
-    return f"unset {' '.join(names)}"
-
-
 # What leads past it: `NO_PROXY`, and servers on this machine
 
 _PORT = 443
-_MOST_NAMED = 3
 
 KNOWN_HOSTS = tuple(vendor.host for vendor in VENDORS if vendor.is_usual)
 """Where clients look for a model, if no base URL says otherwise."""
 
 
-def find_base_urls(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the base URLs of the environment by variable; those that are none are left out."""
+def find_base_urls(environment: Mapping[str, str]) -> dict[str, tuple[str, str | None]]:
+    """Return the base URLs of the environment by variable; those that are none are left out.
+
+    Each comes with the host that is asked by way of the proxy's own port; None if it is not.
+    """
     found = {}
     for name in BASE_URLS:
         value = environment.get(name, "")
         url = value if "://" in value or not value else f"http://{value}"
-        if read_host(url):
-            found[name] = url
+        if host := read_host(url):
+            behind = None
+            with suppress(ValueError):
+                behind = read_behind(urlsplit(url).path) if is_this_machine(host) else None
+            found[name] = url, behind and behind.host
     return found
 
 
@@ -191,8 +195,7 @@ def check_bypasses(environment: Mapping[str, str], hosts: Collection[str]) -> It
     This machine is meant to be reached without it: what leads there by way of the proxy are base
     URLs.
     """
-    found = find_base_urls(environment)
-    urls = {name: url for name, url in found.items() if _find_behind(url) is None}
+    urls = {name: url for name, (url, host) in find_base_urls(environment).items() if host is None}
     for name, url in urls.items():
         if is_this_machine(read_host(url)):
             parts = urlsplit(url)
@@ -212,8 +215,7 @@ def check_hosts(
     environment: Mapping[str, str], hosts: Collection[str], settings: HostSettings
 ) -> Iterator[Finding]:
     """Yield the hosts of models that the configuration leaves alone; `hosts` have been asked."""
-    urls = find_base_urls(environment).values()
-    named = {server.host if (server := _find_behind(url)) else read_host(url) for url in urls}
+    named = {host or read_host(url) for url, host in find_base_urls(environment).values()}
     closed = sorted(host for host in {*hosts, *named} if not is_opened(host, settings))
     for host in closed:
         key = "never names" if is_named(host, settings.never) else "only leaves out"
@@ -221,14 +223,6 @@ def check_hosts(
             f"hosts.{key} {host}: requests to it are not masked",
             "obsmask config | grep hosts",
         )
-
-
-def _find_behind(url: str) -> Server | None:
-    """Return the server that is asked by way of the proxy's own port; None without the latter."""
-    try:
-        return read_behind(urlsplit(url).path) if is_this_machine(read_host(url)) else None
-    except ValueError:
-        return None
 
 
 def _check_no_proxy(
@@ -240,10 +234,8 @@ def _check_no_proxy(
         return
     entries = value.replace(",", " ").split()
     rest = [each for each in entries if not any(NoProxy(each).covers(h, _PORT) for h in passing)]
-    others = len(passing) - _MOST_NAMED
-    more = f" and {pluralize(others, 'more host')}" if others > 0 else ""
     yield broken(
-        f"{variable} leads requests to {', '.join(passing[:_MOST_NAMED])}{more} past the proxy",
+        f"{variable} leads requests to {', '.join(passing)} past the proxy",
         f"export {variable}={shlex.quote(','.join(rest))}",
     )
 

@@ -1,4 +1,4 @@
-"""What the records of the last days say: of requests that passed, of rules, and of prices."""
+"""What the records of the last days say, and how old the price list is."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,11 @@ from addon.commands.doctor.report import Finding, note, ok
 from addon.config_commands import Advice
 from addon.counts import pluralize, pluralize_part
 from addon.passed import HELD
-from addon.records.advice import find_uncached, render_uncached
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import explain_passed, list_outgrown
 from masking.config import RequestFacts, Rule, Settings
-from masking.prices import find_pricing, open_list
+from masking.prices import open_list
 
 
 def check_passed(records: Sequence[RequestRecord], advice: Advice) -> Iterator[Finding]:
@@ -81,7 +80,6 @@ def _count(records: Sequence[RequestRecord]) -> Tally:
 # Prices
 
 _OLD_DAYS = 90
-_MOST_NAMED = 12
 
 
 def check_list(settings: Settings, today: date) -> Iterator[Finding]:
@@ -93,48 +91,3 @@ def check_list(settings: Settings, today: date) -> Iterator[Finding]:
         yield note(f"{says}, {age} days old", "obsmask prices --update FILE")
     else:
         yield ok(says)
-
-
-def check_prices(
-    settings: Settings, records: Sequence[RequestRecord], advice: Advice
-) -> Iterator[Finding]:
-    """Yield where the prices of each host and model come from, the most asked ones first.
-
-    Those that are assumed come with the command that sets others, except that a host which seems to
-    sell no cached tokens has a finding of its own.
-    """
-    without_cache = {*find_uncached(records)}
-    asked = Counter((each.host, each.model) for each in records if each.model)
-    for (host, model), _ in asked.most_common(_MOST_NAMED):
-        pricing = find_pricing(settings.price_settings, host, model)
-        ratios = f"a cached token at {pricing.read:g}, a written one at {pricing.write:g}"
-        if pricing.source == "assumed":
-            source = "" if pricing.entry is None else f", as for {pricing.entry}"
-            says = (
-                f"{model} at {host}: no price of cached tokens is known, assumed {ratios}{source}"
-            )
-            own = {"host": host, "model": model, "read": pricing.read, "write": pricing.write}
-            if host in without_cache:
-                yield note(says)
-            else:
-                wrong = "If that is wrong, set your own, with other numbers"
-                yield note(f"{says}. {wrong}", advice.add("prices", own))
-        else:
-            source = "your own price" if pricing.source == "config" else f"as {pricing.entry}"
-            yield ok(f"{model} at {host}: {source}, {ratios}")
-    if len(asked) > _MOST_NAMED:
-        yield ok(
-            f"Asked for, too: {pluralize(len(asked) - _MOST_NAMED, 'more model')}; "
-            "obsmask prices HOST MODEL shows each"
-        )
-
-
-def check_uncached(
-    settings: Settings, records: Sequence[RequestRecord], advice: Advice
-) -> Iterator[Finding]:
-    """Yield the hosts that seem to sell no cached tokens, unless the user has set their prices."""
-    for host in find_uncached(records):
-        if find_pricing(settings.price_settings, host, None).source == "config":
-            continue
-        says, _, fix = render_uncached(host, advice).rpartition(": ")
-        yield note(says, fix)

@@ -3,52 +3,40 @@
 import os
 import shlex
 import shutil
-import stat
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from addon.accounts import REFUSAL_HOLDS, find_learned
+from addon.accounts import REFUSAL_HOLDS, Learned, find_learned
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.config_commands import Advice
 from addon.counts import pluralize
 from addon.memory import open_memory
 from addon.places import state_folder
-from addon.recall import RecallFolder, folder_of
 from addon.records.file import may_hold_records
-from addon.store import StoreError
-from masking.config import RecallSettings
 from masking.roads import OPTIONAL_ROADS, ROADS
 
 _MEGABYTE = 1_000_000
 _LITTLE = 100 * _MEGABYTE
-_MOST_NAMED = 8
 
 
 def check_record_file(path: Path) -> Iterator[Finding]:
     """Yield whether records can be written, and who can read them."""
-    there = _find_existing(path.parent)
+    there, lost = _find_existing(path.parent), "no records are kept"
+    setting = "obsmask config | grep metrics.path"
     if path.exists() and not path.is_file():
-        yield broken(
-            f"{path} is not a file: no records are kept", "obsmask config | grep metrics.path"
-        )
+        yield broken(f"{path} is not a file: {lost}", setting)
     elif path.exists() and not os.access(path, os.W_OK):
-        yield broken(f"{path} cannot be written: no records are kept", f"chmod u+w {_quote(path)}")
+        yield broken(f"{path} cannot be written: {lost}", f"chmod u+w {_quote(path)}")
     elif path.exists() and os.access(path, os.R_OK) and not may_hold_records(path):
-        yield broken(
-            f"{path} contains something other than records: no records are kept",
-            "obsmask config | grep metrics.path",
-        )
-    elif not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)) or not _is_on_disk(there):
-        fix = f"chmod u+rwx {_quote(there)}"
-        yield broken(f"{there} cannot be written: no records are kept", fix)
+        yield broken(f"{path} contains something other than records: {lost}", setting)
+    elif not _is_writable(there) or not _is_on_disk(there):
+        yield broken(f"{there} cannot be written: {lost}", f"chmod u+rwx {_quote(there)}")
     else:
         size = f", {render_size(path.stat().st_size)}" if path.exists() else ", none so far"
         yield ok(f"Records are kept in {path}{size}")
-    if path.is_file() and _is_open(path):
-        yield note(f"{path} can be read by others on this machine", f"chmod 600 {_quote(path)}")
+        yield from _check_private(path)
 
 
 def check_room(path: Path) -> Iterator[Finding]:
@@ -64,34 +52,25 @@ def check_room(path: Path) -> Iterator[Finding]:
 
 
 def check_folder(folder: Path, *, is_private: bool) -> Iterator[Finding]:
-    """Yield what one of our folders contains, the largest first, and who can read it."""
-    if not folder.is_dir():
-        return
-    files = [each for each in folder.rglob("*") if each.is_file()]
-    sizes: Counter[str] = Counter()
-    for file in files:
-        name, *inner = file.relative_to(folder).parts
-        sizes[f"{name}/" if inner else name] += file.stat().st_size
-    names = [f"{name} {render_size(size)}" for name, size in sizes.most_common(_MOST_NAMED)]
-    if len(sizes) > _MOST_NAMED:
-        names.append(f"{len(sizes) - _MOST_NAMED} more")
-    total = f"{render_size(sizes.total())} in {pluralize(len(files), 'file')}"
-    yield ok(f"{folder} " + (f"contains {total}: {', '.join(names)}" if files else "is empty"))
-    if is_private and _is_open(folder):
-        fix = f"chmod 700 {_quote(folder)}"
-        yield note(f"{folder} can be read by others on this machine", fix)
+    """Yield how much one of our folders contains, and who can read it."""
+    if folder.is_dir():
+        sizes = [each.stat().st_size for each in folder.rglob("*") if each.is_file()]
+        total = f"{render_size(sum(sizes))} in {pluralize(len(sizes), 'file')}"
+        yield ok(f"{folder} contains {total}")
+        if is_private:
+            yield from _check_private(folder)
 
 
-def check_accounts(advice: Advice) -> Iterator[Finding]:
+def read_accounts() -> list[Learned]:
+    """Return what was learned of the user's accounts. Raises StoreError."""
+    with closing(open_memory(state_folder)) as store:
+        return find_learned(store)
+
+
+def check_accounts(learned: Iterable[Learned], advice: Advice) -> Iterator[Finding]:
     """Yield what was learned of accounts at models that bind their reasoning."""
-    try:
-        with closing(open_memory(state_folder)) as store:
-            found = find_learned(store)
-    except StoreError as error:
-        yield broken(f"What is known of conversations and accounts cannot be read: {error}")
-        return
-    for (_, host, model), verdict, learned in found:
-        day = datetime.fromtimestamp(learned)
+    for (_, host, model), verdict, when in learned:
+        day = datetime.fromtimestamp(when)
         if verdict == "takes":
             yield ok(
                 f"{host} takes masked requests to {model} from an account (since {day:%Y-%m-%d})"
@@ -108,44 +87,6 @@ def check_accounts(advice: Advice) -> Iterator[Finding]:
             )
 
 
-_SETTING = "obsmask config | grep recall"
-
-
-def check_recall(settings: RecallSettings) -> Iterator[Finding]:
-    """Yield the state of the folder where masked results are kept, if they are."""
-    if not settings.enabled:
-        return
-    folder = folder_of(settings)
-    quoted = _quote(folder)
-    if not folder.exists():
-        there = _find_existing(folder.parent)
-        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-            yield ok(f"Masked results will be kept in {folder}")
-        else:
-            yield broken(f"{folder} cannot be created: masked results are not kept", _SETTING)
-    elif not folder.is_dir():
-        yield broken(f"{folder} is not a folder: masked results are not kept", _SETTING)
-    elif os.name == "posix" and folder.stat().st_uid != os.geteuid():
-        yield broken(f"{folder} belongs to another user: masked results are not kept", _SETTING)
-    elif _is_open(folder):
-        yield broken(
-            f"Others may enter {folder}: masked results are not kept", f"chmod 700 {quoted}"
-        )
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        fix = f"chmod u+rwx {quoted}"
-        yield broken(f"{folder} cannot be written: masked results are not kept", fix)
-    else:
-        sizes = [each.size for each in RecallFolder(folder).list_files()]
-        kept, results = render_size(sum(sizes)), pluralize(len(sizes), "result")
-        most = settings.max_megabytes
-        says = f"{folder} keeps {results} for recall, {kept} of {most} MB"
-        if sum(sizes) > most * _MEGABYTE:
-            yield note(f"{says}: the oldest are deleted when the next is stored", _SETTING)
-        else:
-            yield ok(says)
-        yield from check_room(folder / "new")
-
-
 def render_size(size: int) -> str:
     """Return a number of bytes in a readable unit."""
     if size < 1_000:
@@ -153,9 +94,13 @@ def render_size(size: int) -> str:
     return f"{size / 1_000:.0f} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:,.1f} MB"
 
 
-def _find_existing(folder: Path) -> Path:
-    """Return the innermost existing folder: this one, or one above it."""
-    return next((each for each in (folder, *folder.parents) if each.exists()), folder)
+def _find_existing(path: Path) -> Path:
+    """Return a path, or the innermost one above it that exists."""
+    return next((each for each in (path, *path.parents) if each.exists()), path)
+
+
+def _is_writable(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _is_on_disk(folder: Path) -> bool:
@@ -163,11 +108,17 @@ def _is_on_disk(folder: Path) -> bool:
     return shutil.disk_usage(folder).total > 0
 
 
+def _is_open(path: Path) -> bool:
+    """Whether others on this machine may use a file or a folder in any way."""
+    return bool(path.stat().st_mode & 0o077)
+
+
+def _check_private(path: Path) -> Iterator[Finding]:
+    if path.exists() and _is_open(path):
+        mode = "700" if path.is_dir() else "600"
+        yield note(f"{path} can be read by others on this machine", f"chmod {mode} {_quote(path)}")
+
+
 def _quote(path: Path) -> str:
     """Return a path as a shell takes it."""
     return shlex.quote(str(path))
-
-
-def _is_open(path: Path) -> bool:
-    """Whether others on this machine may use a file or a folder in any way."""
-    return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))

@@ -7,30 +7,18 @@ import pytest
 from addon.commands.doctor.configuration import check_configuration, check_local, read_configuration
 from addon.commands.doctor.report import note
 from tests.live.harness import OFF, ON
-from tests.support.findings import levels
 
 
-def test_the_configuration_that_holds_is_named_with_what_it_sets(home: Path) -> None:
+def test_the_configuration_that_holds_is_named(home: Path) -> None:
     file = home / "mine.toml"
     file.write_bytes(ON)
-    found = list(check_configuration(read_configuration(str(file))))
-    assert ["ok", "ok"] == levels(found)
-    assert f"{file} is used: --config names it" == found[0].says
-    assert "schema1.window_turns = 2 (default: 8)" in found[1].says
-    assert 'schema1.cache_pricing = "none" (default: "auto")' in found[1].says
+    (found,) = check_configuration(read_configuration(str(file)))
+    assert f"{file} is used: --config names it" == found.says
 
 
 def test_without_one_of_ones_own_the_shipped_one_holds() -> None:
     (found,) = check_configuration(read_configuration(""))
     assert found.says.endswith("is used: it is the default one, because you have none of your own")
-
-
-def test_a_switch_in_the_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAM_REDACTION_ENABLED", "maybe")
-    found = list(check_configuration(read_configuration("")))
-    assert "redaction.enabled = true (default: false, by the environment)" in found[1].says
-    assert ["ok", "ok", "note"] == levels(found)
-    assert "maybe" in found[2].says
 
 
 @pytest.mark.parametrize(

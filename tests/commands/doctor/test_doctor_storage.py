@@ -9,16 +9,13 @@ import pytest
 from addon.commands.doctor.storage import (
     check_accounts,
     check_folder,
-    check_recall,
     check_record_file,
     check_room,
+    read_accounts,
     render_size,
 )
 from addon.config_commands import Advice
-from addon.recall import RecallFolder
-from masking.config import RecallSettings
-from masking.window.placeholder import encode_text, recall_id
-from tests.support.findings import fixes, levels
+from tests.support.findings import levels
 from tests.support.remembered import learn
 
 
@@ -61,15 +58,15 @@ def test_a_folder_that_cannot_be_written_is_broken(home: Path) -> None:
     assert ["broken"] == levels(check_record_file(home / "work" / "requests.jsonl"))
 
 
-def test_a_folder_is_listed_with_sizes_the_largest_first(home: Path) -> None:
+def test_a_folder_says_how_much_is_in_it_and_who_can_read_it(home: Path) -> None:
     (home / "work" / "runs").mkdir()
-    (home / "work" / "runs" / "more").write_bytes(b"x")
     (home / "work" / "small").write_bytes(b"x" * 10)
     (home / "work" / "runs" / "large").write_bytes(b"x" * 2_500_000)
     (home / "work").chmod(0o755)
-    found = list(check_folder(home / "work", is_private=True))
-    assert ["ok", "note"] == levels(found)
-    assert found[0].says.endswith("contains 2.5 MB in 3 files: runs/ 2.5 MB, small 10 bytes")
+    held, open_to_others = check_folder(home / "work", is_private=True)
+    assert held.says.endswith("contains 2.5 MB in 2 files")
+    assert ("note", f"chmod 700 {home / 'work'}") == (open_to_others.level, open_to_others.fix)
+    assert ["ok"] == levels(check_folder(home / "work", is_private=False))
     assert [] == [*check_folder(home / "none", is_private=True)]
 
 
@@ -85,11 +82,11 @@ def test_it_is_said_what_was_learned_of_accounts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert [] == [*check_accounts(Advice())]
+    assert [] == [*check_accounts(read_accounts(), Advice())]
     assert not (tmp_path / "state").exists()
     learn("api.anthropic.com", "claude-opus-5-5", "takes")
     learn("api.anthropic.com", "claude-sonnet-5-5", "refuses")
-    taking, refusing = check_accounts(Advice())
+    taking, refusing = check_accounts(read_accounts(), Advice())
     assert ("ok", "note") == (taking.level, refusing.level)
     begin = "api.anthropic.com takes masked requests to claude-opus-5-5 from an account (since 20"
     assert taking.says.startswith(begin)
@@ -97,7 +94,9 @@ def test_it_is_said_what_was_learned_of_accounts(
     assert refusing.says.startswith(begin)
     assert refusing.says.endswith(": --shorten, --provider-clearing, --drop-reasoning")
     learn("api.anthropic.com", "claude-sonnet-5-5", "refuses_drop")
-    assert [*check_accounts(Advice())][-1].says.endswith(": --shorten, --provider-clearing")
+    assert [*check_accounts(read_accounts(), Advice())][-1].says.endswith(
+        ": --shorten, --provider-clearing"
+    )
 
 
 def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,63 +108,3 @@ def test_a_full_disk_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_where_there_is_no_disk_none_is_full() -> None:
     assert [] == levels(check_room(Path("/proc/requests.jsonl")))
     assert ["broken"] == levels(check_record_file(Path("/proc/requests.jsonl")))
-
-
-@pytest.mark.parametrize(
-    ("count", "end"),
-    [(0, "is empty"), (1, "in 1 file: 0 0 bytes"), (9, ", 1 more")],
-    ids=["none", "one", "many"],
-)
-def test_many_files_are_not_all_named(home: Path, count: int, end: str) -> None:
-    for number in range(count):
-        (home / "work" / str(number)).touch()
-    (found,) = check_folder(home / "work", is_private=False)
-    assert found.says.endswith(end)
-
-
-# Recall
-
-
-def keep(home: Path, *texts: str) -> RecallSettings:
-    """Keep texts in a folder; return its settings."""
-    folder = RecallFolder(home / "kept")
-    folder.make()
-    for text in texts:
-        folder.write(recall_id(text), encode_text(text))
-    return RecallSettings(enabled=True, folder=str(folder.path), max_megabytes=1)
-
-
-def test_nothing_is_said_where_nothing_is_kept(home: Path) -> None:
-    assert [] == list(check_recall(RecallSettings(folder=str(home))))
-
-
-def test_a_folder_that_is_not_there_will_be_made(home: Path) -> None:
-    settings = RecallSettings(enabled=True, folder=str(home / "deep" / "er"))
-    assert ["ok"] == levels(check_recall(settings))
-
-
-def test_a_folder_says_how_much_of_its_room_is_taken(home: Path) -> None:
-    (found,) = check_recall(keep(home, "one", "x" * 1_500))
-    assert f"{home / 'kept'} keeps 2 results for recall, 2 kB of 1 MB" == found.says
-    (found,) = check_recall(keep(home, "y" * 1_000_000))
-    assert ("note", True) == (found.level, "1.0 MB of 1 MB: the oldest are deleted" in found.says)
-
-
-def test_a_folder_that_others_may_enter_keeps_nothing(home: Path) -> None:
-    settings = keep(home)
-    (home / "kept").chmod(0o755)
-    found = list(check_recall(settings))
-    assert (["broken"], [f"chmod 700 {home / 'kept'}"]) == (levels(found), fixes(found))
-
-
-@pytest.mark.parametrize("name", ["file", "file/below"])
-def test_a_file_in_its_place_keeps_nothing(home: Path, name: str) -> None:
-    (home / "file").touch()
-    assert ["broken"] == levels(check_recall(RecallSettings(enabled=True, folder=str(home / name))))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_keeps_nothing(home: Path) -> None:
-    settings = keep(home)
-    (home / "kept").chmod(0o500)
-    assert ["broken"] == levels(check_recall(settings))

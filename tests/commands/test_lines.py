@@ -1,0 +1,52 @@
+"""How a line of ours is broken on a terminal, and left whole elsewhere."""
+
+import fcntl
+import os
+import struct
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from addon.commands.lines import say
+
+LINE = (
+    "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com; to see "
+    "each request, type obsmask page --print --port 8080 --proxy http://127.0.0.1:8080"
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (
+            80,
+            [
+                "obsmask: claude-code: ANTHROPIC_BASE_URL leads through the proxy to",
+                "https://api.anthropic.com; to see each request, type",
+                "obsmask page --print --port 8080 --proxy http://127.0.0.1:8080",
+            ],
+        ),
+        (400, [f"obsmask: {LINE}"]),
+    ],
+)
+def test_on_a_terminal_a_line_is_broken_at_its_words(
+    columns: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(terminal, "w") as screen:
+        monkeypatch.setattr(sys, "stderr", screen)
+        say(LINE)
+        screen.flush()
+        assert expected == os.read(ours, 10_000).decode().splitlines()
+    os.close(ours)
+
+
+def test_in_a_file_a_line_stays_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as file:
+        monkeypatch.setattr(sys, "stderr", file)
+        say(LINE)
+        say("")
+    assert f"obsmask: {LINE}\n" == (tmp_path / "log").read_text()
