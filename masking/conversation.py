@@ -192,8 +192,7 @@ class Request:
     @cached_property
     def binding(self) -> OnHistoryEdit | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        find_binding = self.wire.on_history_edit
-        return None if find_binding is None else find_binding(self.envelope, self.model)
+        return self.wire.on_history_edit(self.envelope, self.model)
 
     def name_model(self, model: str | None) -> None:
         """Take the request to be for this model, whichever it names."""
@@ -388,8 +387,7 @@ def index_request(request: Request, *, is_held: bool = False) -> Conversation:
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    find_obstacle = request.wire.find_obstacle
-    if not is_held and find_obstacle is not None and (obstacle := find_obstacle(request.envelope)):
+    if not is_held and (obstacle := request.wire.find_obstacle(request.envelope)):
         raise WireError(obstacle)
     return _bind_all(request, *request.read_list())
 

@@ -111,10 +111,8 @@ class HeldHistories:
 
         Raises WireError as `index_request` does.
         """
-        wire = request.wire
-        if wire.find_held is None or wire.find_obstacle is None:
-            return None
-        history, obstacle = wire.find_held(request.envelope), wire.find_obstacle(request.envelope)
+        wire, envelope = request.wire, request.envelope
+        history, obstacle = wire.find_held(envelope), wire.find_obstacle(envelope)
         if history is None or obstacle is None:
             return None
         continued = self.find(place, history)

@@ -1,4 +1,4 @@
-"""The table of wire formats: a format is a file in this room and a row here."""
+"""The table of wire formats: a format is a class in a file of this room, and stands here."""
 
 import re
 from typing import NamedTuple
