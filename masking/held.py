@@ -111,8 +111,7 @@ class HeldHistories:
 
         Raises WireError as `index_request` does.
         """
-        wire, envelope = request.wire, request.envelope
-        history, obstacle = wire.find_held(envelope), wire.find_obstacle(envelope)
+        history, obstacle = request.held, request.obstacle
         if history is None or obstacle is None:
             return None
         continued = self.find(place, history)

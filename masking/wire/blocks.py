@@ -5,18 +5,19 @@ messages, whatever the order of the keys.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     Marks,
+    Notes,
     WireFormat,
     as_list,
     follow,
@@ -24,7 +25,7 @@ from masking.wire.format import (
     measure_tools,
     objects,
 )
-from masking.wire.parts import find_last_mark, find_lifetimes
+from masking.wire.parts import find_last_mark, find_lifetimes, join_marks
 
 _FRAME = Charge("", MESSAGE_TOKENS)
 _RESULT_FRAME = Charge("", CALL_TOKENS)
@@ -110,8 +111,11 @@ class Blocks(WireFormat):
             charges += (_RESULT_FRAME, *(inner or [Charge("", 0, place)]))
         return charges
 
-    def is_needed_in_envelope(self, message: object) -> bool:
-        return any(True for _ in self._find_lifetimes([message]))
+    def read_notes(self, message: object) -> Notes:
+        if not isinstance(message, dict):
+            return NO_NOTES
+        lifetimes = (*find_lifetimes(self.find_markable(message), self.mark),)
+        return Notes(bool(lifetimes), lifetimes)
 
     def measure_schemas(self, tools: object) -> int:
         """Return the estimated tokens of tool schemas."""
@@ -140,13 +144,11 @@ class Blocks(WireFormat):
         """Return the object that holds the list."""
         return document
 
-    def find_marks(self, document: Document) -> Marks:
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         body = self.find_body(document)
         before = [*objects(follow(body, self.tools_path)), *objects(body.get("system"))]
-        in_head = [*find_lifetimes(before, self.mark)]
-        in_list = [*self._find_lifetimes(body.get("messages"))]
-        return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
+        return join_marks((), find_lifetimes(before, self.mark), notes, self.find_end(document))
 
-    def _find_lifetimes(self, messages: object) -> Iterator[str]:
-        marked = chain.from_iterable(map(self.find_markable, objects(messages)))
-        return find_lifetimes(marked, self.mark)
+    def find_end(self, document: Document) -> Iterable[str]:
+        """Return the lifetime of a mark that stands for the end of the list."""
+        return ()

@@ -4,17 +4,19 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what com
 providers make of it (`cache_control`, `reasoning`, lists of text parts in results).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     Marks,
+    Notes,
     OnHistoryEdit,
     WireFormat,
     as_list,
@@ -30,6 +32,7 @@ from masking.wire.parts import (
     find_claude_binding,
     find_last_mark,
     find_lifetimes,
+    join_marks,
     read_address,
     unmark_parts,
     without_mark,
@@ -101,15 +104,14 @@ class Chat(WireFormat):
             charges.append(make(Charge, (text, CALL_TOKENS, None, name)))
         return charges
 
-    def is_needed_in_envelope(self, message: object) -> bool:
+    def read_notes(self, message: object) -> Notes:
         if not isinstance(message, dict):
-            return False
-        content = message.get("content")
-        return (
-            CACHE_MARK in message
-            or _REASONING in message
-            or (isinstance(content, list) and any(CACHE_MARK in part for part in objects(content)))
-        )
+            return NO_NOTES
+        content, is_bound = message.get("content"), bool(message.get(_REASONING))
+        if not isinstance(content, list) and CACHE_MARK not in message and not is_bound:
+            return NO_NOTES  # as nearly all messages
+        lifetimes = (*find_lifetimes((message, *objects(content))),)
+        return Notes(bool(lifetimes), lifetimes, is_bound)
 
     def unmark(self, message: object) -> object:
         """Return a message without cache marks; a content of one text part becomes a string.
@@ -133,7 +135,7 @@ class Chat(WireFormat):
             return HeadSize(size)
         return HeadSize(size, size if last == len(schemas) else measure_tools(schemas[:last]))
 
-    def find_marks(self, document: Document) -> Marks:
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         """Return the `cache_control` (Anthropic) of tools, messages, parts, and the whole request.
 
         Its `ttl` is a lifetime, `1h`; without one it is `5m`. OpenAI's `prompt_cache_retention` is
@@ -141,22 +143,18 @@ class Chat(WireFormat):
         """
         retention = document.get("prompt_cache_retention")
         asked = [retention] if isinstance(retention, str) else []
-        in_head = [*find_lifetimes(objects(document.get("tools")))]
-        in_list = [*find_lifetimes(_find_markable(document)), *find_lifetimes((document,))]
-        return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
+        before = find_lifetimes(objects(document.get("tools")))
+        return join_marks(asked, before, notes, find_lifetimes((document,)))
 
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
         """Return what the model does with bound reasoning, where LiteLLM passes on Claude's.
 
         OpenRouter has it not bound (openrouter.ai/docs, Claude 5.5).
         """
-        binding = find_claude_binding(model)
-        if binding is None:
-            return None
-        has_reasoning = any(
-            message.get(_REASONING) for message in objects(document.get("messages"))
-        )
-        return binding if has_reasoning else None
+        has_reasoning = any(each.is_bound for each in notes)
+        return find_claude_binding(model) if has_reasoning else None
 
 
 CHAT = Chat()
@@ -217,13 +215,3 @@ def _read_image(part: Mapping[str, object]) -> Picture | None:
 
 
 _IMAGES = ImageParts(_read_image, frozenset(("type", "image_url")), {"type": "text"})
-
-
-def _find_markable(document: Document) -> Iterator[Mapping[str, object]]:
-    """Yield what may have a mark: of messages only those that do, as there may be thousands."""
-    for message in objects(document.get("messages")):
-        if CACHE_MARK in message:
-            yield message
-        content = message.get("content")
-        if isinstance(content, list):
-            yield from objects(content)

@@ -17,6 +17,7 @@ from masking.wire.format import (
     CALL_TOKENS,
     Charge,
     Document,
+    Notes,
     OnHistoryEdit,
     as_list,
     follow,
@@ -130,9 +131,11 @@ class Converse(Blocks):
         """Return why a request must pass unchanged: the provider trims its history."""
         return MESSAGES.find_obstacle(self._find_more(document))
 
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
         """Return what the model does with bound reasoning; the request may allow dropping it."""
-        return MESSAGES.on_history_edit(self._find_more(document), model)
+        return MESSAGES.on_history_edit(self._find_more(document), model, notes)
 
     def _find_more(self, document: Document) -> Document:
         more = self.find_body(document).get(_MORE)

@@ -54,6 +54,24 @@ class Marks(NamedTuple):
         return self.lifetimes[-1] if self.lifetimes else None
 
 
+class Notes(NamedTuple):
+    """What an element tells of its whole request, besides what is said in it.
+
+    is_marked: whether it has a cache mark.
+    lifetimes: how long its marks ask the prompt to be kept, as spelled, in their order.
+    is_bound: whether it shows that the model binds its reasoning.
+    obstacle: why the request must pass unchanged; None if it need not.
+    """
+
+    is_marked: bool = False
+    lifetimes: tuple[str, ...] = ()
+    is_bound: bool = False
+    obstacle: str | None = None
+
+
+NO_NOTES = Notes()
+
+
 class Charge(NamedTuple):
     """What of an element is tokens of a prompt: a text, or tokens that no text shows.
 
@@ -260,12 +278,9 @@ class WireFormat(ABC):
         """Return the charges of an element's bound reasoning, where that can be dropped."""
         return ()
 
-    def is_needed_in_envelope(self, element: object) -> bool:
-        """Whether a function of a document must see an element, such as one with a cache mark.
-
-        So must an item be seen that says that the provider holds the history. Yes, if in doubt.
-        """
-        return True
+    def read_notes(self, element: object) -> Notes:
+        """Return what an element tells of its whole request, such as its cache marks."""
+        return NO_NOTES
 
     def unmark(self, element: object) -> object:
         """Return an element as a prompt cache sees it: plainly spelled, without cache marks."""
@@ -294,7 +309,7 @@ class WireFormat(ABC):
         choice = body.get("tool_choice")
         return (choice.get("type") if isinstance(choice, dict) else choice) == "none"
 
-    # The whole request.
+    # The whole request. `notes` are those of all its elements that have any, in their order.
 
     def find_model(self, document: Document, path: str) -> str | None:
         """Return the model that a request names."""
@@ -305,15 +320,17 @@ class WireFormat(ABC):
         """Whether a request asks for its answer as a stream."""
         return document.get("stream") is True
 
-    def find_marks(self, document: Document) -> Marks:
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         """Return the cache marks of a request."""
         return Marks()
 
     def find_obstacle(self, document: Document) -> str | None:
-        """Return why a request must pass unchanged; None if it need not."""
+        """Return why a request must pass unchanged, by what stands beside its list."""
         return None
 
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
         """Return what the provider does with signed or encrypted reasoning, by the model.
 
         That is, once a text before it has changed. None if it accepts that.
@@ -325,10 +342,7 @@ class WireFormat(ABC):
         return False
 
     def find_held(self, document: Document) -> HeldHistory | None:
-        """Return what history the provider holds, if no more than that keeps a request unchanged.
-
-        None if there is none, or another reason.
-        """
+        """Return what history the provider holds; None if there is another obstacle, or none."""
         return None
 
     def may_be_continued(self, document: Document) -> bool:

@@ -126,9 +126,6 @@ class Gemini(WireFormat):
                 charges += [_charge_part(inner) for _, inner in _find_parts(response)]
         return charges
 
-    def is_needed_in_envelope(self, content: object) -> bool:
-        return False
-
     def user_message(self, text: str) -> object:
         return {"role": "user", "parts": [{"text": text}]}
 

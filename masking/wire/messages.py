@@ -6,7 +6,7 @@ rendered in the order tools, system, messages, whatever the order of the keys.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -21,7 +21,7 @@ from masking.wire.format import (
     Document,
     DroppingFormat,
     HeldHistory,
-    Marks,
+    Notes,
     OnHistoryEdit,
     as_list,
     follow,
@@ -274,10 +274,8 @@ class Messages(Blocks):
     def streams(self, document: Document, path: str) -> bool:
         return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
 
-    def find_marks(self, document: Document) -> Marks:
-        """Return the `cache_control` of tools, system and messages; at the top it marks the end."""
-        marks, at_end = super().find_marks(document), (*find_lifetimes((document,)),)
-        return Marks(marks.in_head, marks.in_list or bool(at_end), (*marks.lifetimes, *at_end))
+    def find_end(self, document: Document) -> Iterable[str]:
+        return find_lifetimes((document,))
 
     def find_obstacle(self, document: Document) -> str | None:
         """Return whether the provider has its history or trims it, or claude-code signed it."""
@@ -293,7 +291,9 @@ class Messages(Blocks):
             return SIGNED
         return None
 
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
         """Return what the model does with bound thinking.
 
         The request may allow dropping it. If it asks for an error instead, it gets one on any

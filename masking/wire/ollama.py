@@ -6,14 +6,17 @@ unless the request says otherwise. The server keeps any prefix by itself, withou
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
+from collections.abc import Sequence
+
 from masking.model import Call, Element, ToolResult, make
 from masking.wire.chat import Chat
 from masking.wire.format import (
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     Marks,
-    OnHistoryEdit,
+    Notes,
     measure_tools,
     non_empty,
     objects,
@@ -61,8 +64,8 @@ class Ollama(Chat):
             charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
         return charges
 
-    def is_needed_in_envelope(self, message: object) -> bool:
-        return False
+    def read_notes(self, message: object) -> Notes:
+        return NO_NOTES
 
     def measure_head(self, body: Document) -> HeadSize:
         return HeadSize(measure_tools(body.get("tools")))
@@ -71,11 +74,8 @@ class Ollama(Chat):
         """Whether the answer is streamed, as lines of JSON: unless the request says no."""
         return document.get("stream") is not False
 
-    def find_marks(self, document: Document) -> Marks:
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         return Marks()
-
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
-        return None
 
 
 OLLAMA = Ollama()

@@ -5,7 +5,7 @@ and what codex, opencode, pi and the Agents SDK send. All that a model makes for
 run of items: its reasoning, its words, its calls.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
@@ -13,11 +13,13 @@ from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     HeldHistory,
     Marks,
+    Notes,
     OnHistoryEdit,
     WireFormat,
     as_list,
@@ -86,6 +88,8 @@ _NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"
 HELD_BY_RESPONSE = "the provider holds the history (previous_response_id)"
 """Why a request passes unchanged that continues an earlier response."""
 
+_REFERS = "the provider holds a part of the history (item_reference)"
+
 _HELD_BY = ("previous_response_id", "conversation")
 
 
@@ -142,12 +146,15 @@ class Responses(WireFormat):
             charges.append(Charge("", reasoning // ENCRYPTED_CHARS_PER_TOKEN))
         return charges
 
-    def is_needed_in_envelope(self, item: object) -> bool:
-        document = {"input": [item]}
-        return (
-            self.find_obstacle(document) is not None
-            or _has_encrypted_reasoning(document)
-            or any(part.get(_BREAKPOINT) for part in _find_parts(document))
+    def read_notes(self, item: object) -> Notes:
+        if not isinstance(item, dict):
+            return NO_NOTES
+        kind = item.get("type")
+        parts = [*objects(item.get("content")), *objects(item.get("output"))]
+        return Notes(
+            is_marked=any(part.get(_BREAKPOINT) for part in parts),
+            is_bound=kind == "reasoning" and bool(item.get("encrypted_content")),
+            obstacle=_REFERS if kind == "item_reference" else None,
         )
 
     def unmark(self, item: object) -> object:
@@ -179,7 +186,7 @@ class Responses(WireFormat):
         instructions = body.get("instructions")
         return (instructions,) if isinstance(instructions, str) else ()
 
-    def find_marks(self, document: Document) -> Marks:
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         """Return the `prompt_cache_breakpoint` of parts, and how long the prompt is kept.
 
         The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`, which are no
@@ -191,8 +198,7 @@ class Responses(WireFormat):
             document.get("prompt_cache_retention"),
         )
         lifetimes = tuple(spelling for spelling in asked if isinstance(spelling, str))
-        is_marked = any(part.get(_BREAKPOINT) for part in _find_parts(document))
-        return Marks(in_list=is_marked, lifetimes=lifetimes)
+        return Marks(in_list=any(each.is_marked for each in notes), lifetimes=lifetimes)
 
     def find_obstacle(self, document: Document) -> str | None:
         """Return why a request must pass unchanged: the provider holds its history, or trims it."""
@@ -202,15 +208,15 @@ class Responses(WireFormat):
             return "the provider holds the history (conversation)"
         if any(e.get("type") == "compaction" for e in objects(document.get("context_management"))):
             return "the provider trims the history (compaction)"
-        given = document.get("input")
-        if isinstance(given, str):
+        if isinstance(document.get("input"), str):
             return "its input is one text, without tool results"
-        if any(item.get("type") == "item_reference" for item in objects(given)):
-            return "the provider holds a part of the history (item_reference)"
         return None
 
-    def on_history_edit(self, document: Document, model: str | None) -> OnHistoryEdit | None:
-        return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
+        is_encrypted = any(each.is_bound for each in notes)
+        return find_responses_binding(model, is_encrypted=is_encrypted)
 
     def compacts(self, document: Document, path: str) -> bool:
         """Whether a request asks for its history in short: by its path, or by codex's last item."""
@@ -387,17 +393,6 @@ def _read_image(part: Mapping[str, object]) -> Picture | None:
 _IMAGES = ImageParts(
     _read_image, frozenset(("type", "image_url", "detail", "file_id")), {"type": "input_text"}
 )
-
-
-def _has_encrypted_reasoning(document: Document) -> bool:
-    items = objects(document.get("input"))
-    return any(i.get("type") == "reasoning" and bool(i.get("encrypted_content")) for i in items)
-
-
-def _find_parts(document: Document) -> Iterator[Mapping[str, object]]:
-    for item in objects(document.get("input")):
-        yield from objects(item.get("content"))
-        yield from objects(item.get("output"))
 
 
 def _unmark_parts(parts: Sequence[object]) -> object:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import UNKNOWN, Call, Element, ElementSize
 from masking.rewrite import read_request
 from masking.tokens import estimate_tokens
@@ -159,7 +160,7 @@ def test_what_becomes_of_bound_reasoning(
     more: dict[str, Any], model: str, expected: str | None
 ) -> None:
     document = {"additionalModelRequestFields": {"thinking": more}}
-    assert CONVERSE.on_history_edit(document, model) == expected
+    assert CONVERSE.on_history_edit(document, model, ()) == expected
 
 
 BODY: dict[str, Any] = {
@@ -172,11 +173,12 @@ BODY: dict[str, Any] = {
 @pytest.mark.parametrize("wrapped", [False, True], ids=["a request", "a count of its tokens"])
 def test_cache_points_are_marks(wrapped: bool) -> None:
     document = {"input": {"converse": BODY}} if wrapped else BODY
-    assert CONVERSE.find_marks(document) == Marks(True, True, ("5m", "5m", "5m", "1h"))
+    assert Request(document, CONVERSE).marks == Marks(True, True, ("5m", "5m", "5m", "1h"))
 
 
 def test_without_cache_points_there_is_no_mark() -> None:
-    assert CONVERSE.find_marks({"messages": [{"content": [{"cachePoint": 7}]}, {}]}) == Marks()
+    document = {"messages": [{"content": [{"cachePoint": 7}]}, {}]}
+    assert Request(document, CONVERSE).marks == Marks()
 
 
 def test_a_message_without_its_cache_points() -> None:

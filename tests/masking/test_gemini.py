@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.conversation import read_conversation
+from masking.conversation import Request, read_conversation
 from masking.errors import WireError
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire import find_format
-from masking.wire.format import HeadSize
+from masking.wire.format import HeadSize, Marks
 from masking.wire.gemini import GEMINI
 from tests.support.marks import as_one_test
 
@@ -311,8 +311,8 @@ def test_how_a_summary_is_spelled() -> None:
 def test_a_cache_sees_a_content_as_it_is() -> None:
     content = said({"text": "Go."})
     assert content is GEMINI.unmark(content)
-    assert (False, False, ()) == GEMINI.find_marks({"contents": [content]})
-    assert None is GEMINI.on_history_edit({"contents": [content]}, "claude-fable-5")
+    request = Request({"contents": [content], "model": "claude-fable-5"}, GEMINI)
+    assert (Marks(), None) == (request.marks, request.binding)
 
 
 KEYS = st.sampled_from(

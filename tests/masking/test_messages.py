@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire.format import HeadSize, Marks
@@ -249,7 +250,7 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
 def test_a_request_may_allow_thinking_to_be_dropped(
     document: dict[str, object], model: str | None, expected: str | None
 ) -> None:
-    assert MESSAGES.on_history_edit(document, model) == expected
+    assert MESSAGES.on_history_edit(document, model, ()) == expected
 
 
 def test_an_alias_may_be_claude() -> None:
@@ -324,7 +325,7 @@ def test_head_texts_are_those_of_the_system_prompt() -> None:
     ],
 )  # fmt: skip
 def test_where_the_marks_are(document: dict[str, object], marks: Marks) -> None:
-    assert MESSAGES.find_marks(document) == marks
+    assert Request(document, MESSAGES).marks == marks
 
 
 @as_one_test

@@ -2,10 +2,11 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire import find_format
-from masking.wire.format import HeadSize
+from masking.wire.format import HeadSize, Marks
 from masking.wire.ollama import OLLAMA
 from tests.support.marks import as_one_test
 
@@ -105,9 +106,8 @@ def test_tools_are_all_of_the_head() -> None:
 
 def test_a_server_of_ones_own_has_neither_marks_nor_bound_reasoning() -> None:
     message = assistant() | {"cache_control": {"type": "ephemeral"}, "thinking_blocks": [{}]}
-    document = {"messages": [message]}
-    assert (False, False, ()) == OLLAMA.find_marks(document)
-    assert None is OLLAMA.on_history_edit(document, "claude-fable-5")
+    request = Request({"messages": [message], "model": "claude-fable-5"}, OLLAMA)
+    assert (Marks(), None) == (request.marks, request.binding)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.errors import WireError
 from masking.model import Call, Element, Path, ToolResult
 from masking.reduction import ReductionOptions
@@ -290,7 +291,7 @@ def test_an_answer_is_a_run_of_items_and_one_turn() -> None:
 )
 def test_what_makes_a_request_go_out_whole(fields: dict[str, object], expected: str | None) -> None:
     document = {"model": "gpt-5.5", "input": [], **fields}
-    assert expected == RESPONSES.find_obstacle(document)
+    assert expected == Request(document, RESPONSES).obstacle
     if expected is not None:
         with pytest.raises(WireError, match=expected.partition(" (")[0]):
             read_request(json.dumps(document).encode(), RESPONSES)
@@ -322,7 +323,7 @@ def test_which_models_bind_their_reasoning(
     assert expected == find_responses_binding(model, is_encrypted=is_encrypted)
     content = "gAAA" if is_encrypted else None
     items = [say("user", "Go."), {"type": "reasoning", "encrypted_content": content}]
-    assert expected == RESPONSES.on_history_edit({"input": items}, model)
+    assert expected == Request({"model": model, "input": items}, RESPONSES).binding
 
 
 @as_one_test
@@ -341,7 +342,7 @@ def test_which_models_bind_their_reasoning(
     ],
 )
 def test_marks(fields: dict[str, object], expected: Marks) -> None:
-    assert expected == RESPONSES.find_marks({"input": [output("out"), None], **fields})
+    assert expected == Request({"input": [output("out"), None], **fields}, RESPONSES).marks
 
 
 def test_what_stands_beside_the_list() -> None:
