@@ -36,7 +36,7 @@ class Pricer:
         read.
         """
         marks = request.marks
-        streams = received.wire.streams(request.envelope, received.path)
+        streams = received.wire.streams(request.document, received.path)
         # Settings are told apart as objects: to compare what is in them takes longer than to price.
         # They are kept beside the prices, so that no other object can get their id.
         settings = received.settings

@@ -28,7 +28,18 @@ from masking.model import (
     make,
     parse_arguments,
 )
-from masking.wire.format import Added, HeadSize, Marks, OnHistoryEdit, WireFormat, find_tier, follow
+from masking.wire.format import (
+    NO_NOTES,
+    Added,
+    HeadSize,
+    HeldHistory,
+    Marks,
+    Notes,
+    OnHistoryEdit,
+    WireFormat,
+    find_tier,
+    follow,
+)
 
 
 class Piece(NamedTuple):
@@ -85,6 +96,7 @@ class ParsedElement:
     not depend on the element's place in a list, nor on settings.
 
     item, element: as decoded, and as the format reads it.
+    notes: what `WireFormat.read_notes` returns.
     size: what `WireFormat.measure_element` returns.
     reasoning_size: the part of it that is bound reasoning.
     counted: its counted tokens.
@@ -95,6 +107,7 @@ class ParsedElement:
 
     item: Any
     element: Element
+    notes: Notes | None = field(default=None, init=False)
     size: ElementSize | None = field(default=None, init=False)
     reasoning_size: int | None = field(default=None, init=False)
     counted: CountedElement | None = field(default=None, init=False)
@@ -150,8 +163,6 @@ class Request:
     body: the bytes that it was decoded from; none if there are none.
     document: as decoded.
     path: that of the URL, without the query.
-    envelope: the document, but of its list only the elements that a function of a document must see
-        (see `WireFormat.is_needed_in_envelope`) are sure to be there.
     head, history: facts about what stands before the list, and what was worked out from the list.
     """
 
@@ -169,31 +180,58 @@ class Request:
         self.document = document
         self.wire = wire
         self.path = path
-        self.envelope = document
         self.head = HeadFacts() if head is None else head
         self.history = History() if history is None else history
         self._listed = listed
 
     @cached_property
+    def notes(self) -> Sequence[Notes]:
+        """The notes of its elements that have any, in their order; none if there is no list."""
+        try:
+            _, _, parsed = self.read_list()
+        except WireError:
+            return ()
+        found = []
+        for known in parsed:
+            notes = known.notes
+            if notes is None:
+                notes = self.wire.read_notes(known.item)
+                known.notes = notes = NO_NOTES if notes == NO_NOTES else notes
+            if notes is not NO_NOTES:
+                found.append(notes)
+        return found
+
+    @cached_property
     def model(self) -> str | None:
         """The model that the request names."""
-        return self.wire.find_model(self.envelope, self.path)
+        return self.wire.find_model(self.document, self.path)
 
     @cached_property
     def marks(self) -> Marks:
         """The marks by which the request asks its provider for a cache."""
-        return self.wire.find_marks(self.envelope)
+        return self.wire.find_marks(self.document, self.notes)
 
     @cached_property
     def tier(self) -> str | None:
         """The tier of service that the request asks for; None for the standard one."""
-        return find_tier(self.envelope)
+        return find_tier(self.document)
 
     @cached_property
     def binding(self) -> OnHistoryEdit | None:
         """What the provider does with bound reasoning once a text before it has changed."""
-        find_binding = self.wire.on_history_edit
-        return None if find_binding is None else find_binding(self.envelope, self.model)
+        return self.wire.on_history_edit(self.document, self.model, self.notes)
+
+    @cached_property
+    def obstacle(self) -> str | None:
+        """Why the request must pass unchanged; None if it need not."""
+        told = (each.obstacle for each in self.notes)
+        return self.wire.find_obstacle(self.document) or next(filter(None, told), None)
+
+    @property
+    def held(self) -> HeldHistory | None:
+        """The history that the provider holds; None if there is another obstacle, or none."""
+        is_obstructed = any(each.obstacle for each in self.notes)
+        return None if is_obstructed else self.wire.find_held(self.document)
 
     def name_model(self, model: str | None) -> None:
         """Take the request to be for this model, whichever it names."""
@@ -208,7 +246,9 @@ class Request:
         paths = self.wire.list_paths
         path = next((path for path in paths if follow(self.document, path) is not None), paths[0])
         items = _find_list(self.document, path)
-        return path, items, [*map(ParsedElement, items, map(self.wire.read_element, items))]
+        parsed = [*map(ParsedElement, items, map(self.wire.read_element, items))]
+        self._listed = path, items, parsed
+        return self._listed
 
     def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
         """Return the body after replacements in its list, proven as by `splice`."""
@@ -388,17 +428,15 @@ def index_request(request: Request, *, is_held: bool = False) -> Conversation:
     Raises WireError if the list is missing or is no list, or if the request must go out whole.
     Elements that are no objects, and fields of unexpected types, are ignored.
     """
-    find_obstacle = request.wire.find_obstacle
-    if not is_held and find_obstacle is not None and (obstacle := find_obstacle(request.envelope)):
-        raise WireError(obstacle)
-    return _bind_all(request, *request.read_list())
+    if not is_held and request.obstacle is not None:
+        raise WireError(request.obstacle)
+    return _bind_all(request)
 
 
 def read_again(
     before: Conversation, document: Mapping[str, object], changed: Iterable[int]
 ) -> Conversation:
     """Read a request again in which only the elements `changed` differ from `before`."""
-    request = Request(document, before.wire, before.path)
     items = _find_list(document, before.list_path)
     parsed = [*before.parsed]
     for at in changed:
@@ -410,12 +448,12 @@ def read_again(
             ]
             element = element._replace(results=tuple(results))
         parsed[at] = ParsedElement(items[at], element)
-    return _bind_all(request, before.list_path, items, parsed)
+    listed = before.list_path, items, parsed
+    return _bind_all(Request(document, before.wire, before.path, listed=listed))
 
 
-def _bind_all(
-    request: Request, list_path: Path, items: Sequence[object], parsed: Sequence[ParsedElement]
-) -> Conversation:
+def _bind_all(request: Request) -> Conversation:
+    list_path, items, parsed = request.read_list()
     elements = tuple([each.element for each in parsed])
     turns, results = bind(request.history, elements, request.wire, list_path)
     *parents, _ = list_path

@@ -111,10 +111,7 @@ class HeldHistories:
 
         Raises WireError as `index_request` does.
         """
-        wire = request.wire
-        if wire.find_held is None or wire.find_obstacle is None:
-            return None
-        history, obstacle = wire.find_held(request.envelope), wire.find_obstacle(request.envelope)
+        history, obstacle = request.held, request.obstacle
         if history is None or obstacle is None:
             return None
         continued = self.find(place, history)

@@ -177,10 +177,10 @@ class RequestCache:
         found = None if ref is None else ref()
         if found is None or found.data != data:
             item, weight = _decode_element(data)
-            element, is_in_envelope = wire.read_element(item), wire.is_needed_in_envelope(item)
+            element = wire.read_element(item)
             weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
             weight += _weigh_shortened(data, element)
-            found = CachedElement(item, element, data, weight, is_in_envelope)
+            found = CachedElement(item, element, data, weight)
             self._by_sample[sample] = found.ref
         return found
 
@@ -219,7 +219,6 @@ class CachedElement(ParsedElement):
     """An element that is recognized by its bytes.
 
     weight: about how many bytes of memory it takes, with what is worked out from it.
-    is_in_envelope: as `WireFormat.is_needed_in_envelope` says.
     edited: the element as it was last edited.
     followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
         elements; none of them keeps another, so they refer to each other by `ref`.
@@ -227,7 +226,6 @@ class CachedElement(ParsedElement):
 
     data: bytes
     weight: int
-    is_in_envelope: bool
     ref: "weakref.ref[CachedElement]" = field(init=False)
     edited: "_Edited | None" = field(default=None, init=False)
     followers: "_Refs" = field(default_factory=list, init=False)
@@ -287,11 +285,8 @@ class CachedRequest(Request):
         history: History,
     ) -> None:
         items = [each.item for each in elements]
-        enclosed = [each.item for each in elements if each.is_in_envelope]
-        envelope = frame.fill(enclosed) if enclosed else frame.document
         listed = frame.list_path, items, elements
         super().__init__(frame.fill(items), wire, path, body, frame.facts, history, listed)
-        self.envelope = envelope
         self._elements, self._starts, self._frame = elements, starts, frame
 
     @cached_property
@@ -365,7 +360,7 @@ class CachedRequest(Request):
         element = read_shortened(self.wire, item, known.element)
         if element is None:
             return None
-        return CachedElement(item, element, data, weight, known.is_in_envelope)
+        return CachedElement(item, element, data, weight)
 
     def splice_elements(self, replacements: Sequence[Replacement], depth: int) -> bytes:
         body, ascii_only = self.body, self._is_ascii

@@ -439,7 +439,7 @@ class Step:
         if self.held is not None:
             continued = self.held.continued.add(self.arrived)
             return AwaitedAnswer(place, self.held.history, continued)
-        may_be_continued = self.client.wire.may_be_continued(self.client.request.envelope)
+        may_be_continued = self.client.wire.may_be_continued(self.client.document)
         if self.known is None or not (may_be_continued and self.strategies.arrival.enabled):
             return None
         continued = Continued().extend(self.client).add(self.arrived)

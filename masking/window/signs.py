@@ -234,7 +234,7 @@ def is_summary_request(conversation: Conversation) -> bool:
     wire, body = conversation.wire, conversation.body
     if not conversation.results:
         return False
-    if wire.compacts is not None and wire.compacts(conversation.document, conversation.path):
+    if wire.compacts(conversation.document, conversation.path):
         return True
     texts = _last_user_texts(conversation)
     if any(text[:_LOOKED_AT].lstrip().startswith(_SUMMARY_OPENINGS) for text in texts):

@@ -1,4 +1,4 @@
-"""The table of wire formats: a format is a file in this room and a row here."""
+"""The table of wire formats: a format is a class in a file of this room, and stands here."""
 
 import re
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from masking.wire.format import (
     HeadSize,
     HeldHistory,
     Marks,
+    Notes,
     OnHistoryEdit,
     Purpose,
     RoleOrder,
@@ -60,6 +61,7 @@ __all__ = [
     "HeldHistory",
     "Marks",
     "Match",
+    "Notes",
     "OnHistoryEdit",
     "Purpose",
     "RoleOrder",

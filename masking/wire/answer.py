@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from masking.model import Call
 from masking.wire.format import non_empty, objects
-from masking.wire.responses import read_item
+from masking.wire.responses import RESPONSES
 from masking.wire.usage import decode_payloads, split_answer
 
 _WORDS = (
@@ -79,7 +79,7 @@ def read_told(bodies: Iterable[bytes]) -> Told:
 
 
 def _calls_of(items: Iterable[object]) -> dict[str, Call]:
-    found = (call for item in items for call in read_item(item).calls)
+    found = (call for item in items for call in RESPONSES.read_element(item).calls)
     return {call.call_id: call for call in found if call.call_id}
 
 

@@ -4,17 +4,19 @@ Source: https://platform.openai.com/docs/api-reference/chat/create, and what com
 providers make of it (`cache_control`, `reasoning`, lists of text parts in results).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     Marks,
+    Notes,
     OnHistoryEdit,
     WireFormat,
     as_list,
@@ -30,6 +32,7 @@ from masking.wire.parts import (
     find_claude_binding,
     find_last_mark,
     find_lifetimes,
+    join_marks,
     read_address,
     unmark_parts,
     without_mark,
@@ -49,24 +52,112 @@ _REASONING = "thinking_blocks"
 """Where LiteLLM puts the signed thinking of Claude."""
 
 
-def read_message(message: object) -> Element:
-    """Read one message: who speaks, an assistant's calls, a tool's result."""
-    if not isinstance(message, dict):
-        return UNKNOWN
-    role = message.get("role")
-    if role == "tool":
-        return make(Element, ("tool", (), (), (_read_result(message),), False))
-    speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-    content = message.get("content")
-    texts: tuple[str, ...] = ()
-    if isinstance(content, str):
-        texts = (content,)
-    elif isinstance(content, list):
-        texts = tuple([part["text"] for part in content if is_text_part(part)])
-    calls = message.get("tool_calls") if speaker == "assistant" else None
-    read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
-    is_bound = bool(message.get(_REASONING))
-    return make(Element, (speaker, texts, read, (), is_bound))
+class Chat(WireFormat):
+    name = "chat"
+    paths = ((r"/chat/completions$", "answer"),)
+    list_paths = (("messages",),)
+
+    def read_element(self, message: object) -> Element:
+        if not isinstance(message, dict):
+            return UNKNOWN
+        role = message.get("role")
+        if role == "tool":
+            return make(Element, ("tool", (), (), (_read_result(message),), False))
+        speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+        content = message.get("content")
+        texts: tuple[str, ...] = ()
+        if isinstance(content, str):
+            texts = (content,)
+        elif isinstance(content, list):
+            texts = tuple([part["text"] for part in content if is_text_part(part)])
+        calls = message.get("tool_calls") if speaker == "assistant" else None
+        read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
+        is_bound = bool(message.get(_REASONING))
+        return make(Element, (speaker, texts, read, (), is_bound))
+
+    def read_charges(self, message: object) -> list[Charge]:
+        """Read the content of a message, its frame, and its calls.
+
+        The names and arguments of calls are texts, 4 tokens are the message's own, 8 each call's.
+        """
+        if not isinstance(message, dict):
+            return []
+        content = message.get("content")
+        result = 0 if message.get("role") == "tool" else None
+        charges: list[Charge] = []
+        if isinstance(content, str):
+            charges.append(make(Charge, (content, 0, result, "")))
+        elif isinstance(content, list):
+            charges += [_charge_part(part, result) for part in content]
+        if result is not None and not charges:
+            charges.append(Charge("", 0, result))  # a result without a content is one all the same
+        charges.append(_FRAME)
+        calls = message.get("tool_calls")
+        for call in calls if isinstance(calls, list) else ():
+            function = call.get("function") if isinstance(call, dict) else None
+            named = function if isinstance(function, dict) else {}
+            name, text = named.get("name"), named.get("arguments")
+            text, name = (
+                text if isinstance(text, str) else "",
+                name if isinstance(name, str) else "",
+            )
+            charges.append(make(Charge, (text, CALL_TOKENS, None, name)))
+        return charges
+
+    def read_notes(self, message: object) -> Notes:
+        if not isinstance(message, dict):
+            return NO_NOTES
+        content, is_bound = message.get("content"), bool(message.get(_REASONING))
+        if not isinstance(content, list) and CACHE_MARK not in message and not is_bound:
+            return NO_NOTES  # as nearly all messages
+        lifetimes = (*find_lifetimes((message, *objects(content))),)
+        return Notes(bool(lifetimes), lifetimes, is_bound)
+
+    def unmark(self, message: object) -> object:
+        """Return a message without cache marks; a content of one text part becomes a string.
+
+        Agents move Anthropic's `cache_control` to the last message of every request, and for that
+        write its string content as a list of one part. The mark is not part of the prompt.
+        """
+        if not isinstance(message, dict):
+            return message
+        content = message.get("content")
+        if isinstance(content, list):
+            message = {**message, "content": unmark_parts(content)}
+        return without_mark(message)
+
+    def measure_head(self, body: Document) -> HeadSize:
+        tools = body.get("tools")
+        size = measure_tools(tools)
+        schemas = as_list(tools)
+        last = find_last_mark(schemas)
+        if not last:
+            return HeadSize(size)
+        return HeadSize(size, size if last == len(schemas) else measure_tools(schemas[:last]))
+
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
+        """Return the `cache_control` (Anthropic) of tools, messages, parts, and the whole request.
+
+        Its `ttl` is a lifetime, `1h`; without one it is `5m`. OpenAI's `prompt_cache_retention` is
+        a lifetime, too, but no mark.
+        """
+        retention = document.get("prompt_cache_retention")
+        asked = [retention] if isinstance(retention, str) else []
+        before = find_lifetimes(objects(document.get("tools")))
+        return join_marks(asked, before, notes, find_lifetimes((document,)))
+
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
+        """Return what the model does with bound reasoning, where LiteLLM passes on Claude's.
+
+        OpenRouter has it not bound (openrouter.ai/docs, Claude 5.5).
+        """
+        has_reasoning = any(each.is_bound for each in notes)
+        return find_claude_binding(model) if has_reasoning else None
+
+
+CHAT = Chat()
 
 
 def _read_call(call: object) -> Call:
@@ -100,33 +191,6 @@ def _read_result(message: Mapping[str, object]) -> ToolResult:
     )
 
 
-def read_charges(message: object) -> list[Charge]:
-    """Return what of a message is tokens: its content, its frame, and its calls.
-
-    The names and arguments of calls are texts, 4 tokens are the message's own, 8 each call's.
-    """
-    if not isinstance(message, dict):
-        return []
-    content = message.get("content")
-    result = 0 if message.get("role") == "tool" else None
-    charges: list[Charge] = []
-    if isinstance(content, str):
-        charges.append(make(Charge, (content, 0, result, "")))
-    elif isinstance(content, list):
-        charges += [_charge_part(part, result) for part in content]
-    if result is not None and not charges:
-        charges.append(Charge("", 0, result))  # a result without a content is one all the same
-    charges.append(_FRAME)
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        named = function if isinstance(function, dict) else {}
-        name, text = named.get("name"), named.get("arguments")
-        text, name = text if isinstance(text, str) else "", name if isinstance(name, str) else ""
-        charges.append(make(Charge, (text, CALL_TOKENS, None, name)))
-    return charges
-
-
 _FRAME = Charge("", MESSAGE_TOKENS)
 
 
@@ -151,89 +215,3 @@ def _read_image(part: Mapping[str, object]) -> Picture | None:
 
 
 _IMAGES = ImageParts(_read_image, frozenset(("type", "image_url")), {"type": "text"})
-
-
-def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what the model does with bound reasoning, where LiteLLM passes on Claude's.
-
-    OpenRouter has it not bound (openrouter.ai/docs, Claude 5.5).
-    """
-    binding = find_claude_binding(model)
-    if binding is None:
-        return None
-    has_reasoning = any(message.get(_REASONING) for message in objects(document.get("messages")))
-    return binding if has_reasoning else None
-
-
-def measure_head(body: Document) -> HeadSize:
-    """Return the estimated tokens of the tool schemas, and of those up to the last cache mark."""
-    tools = body.get("tools")
-    size = measure_tools(tools)
-    schemas = as_list(tools)
-    last = find_last_mark(schemas)
-    if not last:
-        return HeadSize(size)
-    return HeadSize(size, size if last == len(schemas) else measure_tools(schemas[:last]))
-
-
-def find_marks(document: Document) -> Marks:
-    """Return the `cache_control` of tools, messages, parts, and of the whole request (Anthropic).
-
-    Its `ttl` is a lifetime, `1h`; without one it is `5m`. So is OpenAI's `prompt_cache_retention`,
-    which is no mark.
-    """
-    retention = document.get("prompt_cache_retention")
-    asked = [retention] if isinstance(retention, str) else []
-    in_head = [*find_lifetimes(objects(document.get("tools")))]
-    in_list = [*find_lifetimes(_find_markable(document)), *find_lifetimes((document,))]
-    return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
-
-
-def _find_markable(document: Document) -> Iterator[Mapping[str, object]]:
-    """Yield what may have a mark: of messages only those that do, as there may be thousands."""
-    for message in objects(document.get("messages")):
-        if CACHE_MARK in message:
-            yield message
-        content = message.get("content")
-        if isinstance(content, list):
-            yield from objects(content)
-
-
-def is_needed_in_envelope(message: object) -> bool:
-    """Whether a message has a cache mark, or reasoning that may be bound."""
-    if not isinstance(message, dict):
-        return False
-    content = message.get("content")
-    return (
-        CACHE_MARK in message
-        or _REASONING in message
-        or (isinstance(content, list) and any(CACHE_MARK in part for part in objects(content)))
-    )
-
-
-def unmark_message(message: object) -> object:
-    """Return a message without cache marks; a content of one text part becomes a string.
-
-    Agents move Anthropic's `cache_control` to the last message of every request, and for that
-    write its string content as a list of one part. The mark is not part of the prompt.
-    """
-    if not isinstance(message, dict):
-        return message
-    content = message.get("content")
-    if isinstance(content, list):
-        message = {**message, "content": unmark_parts(content)}
-    return without_mark(message)
-
-
-CHAT = WireFormat(
-    name="chat",
-    paths=((r"/chat/completions$", "answer"),),
-    list_paths=(("messages",),),
-    read_element=read_message,
-    read_charges=read_charges,
-    measure_head=measure_head,
-    on_history_edit=on_history_edit,
-    find_marks=find_marks,
-    unmark=unmark_message,
-    is_needed_in_envelope=is_needed_in_envelope,
-)

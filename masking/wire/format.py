@@ -1,12 +1,14 @@
-"""A row of the table of wire formats, its defaults, and what all formats read JSON with.
+"""What a wire format is, and what all formats read JSON with.
 
-A format indexes a request and converts nothing: it says where things are, as data and functions of
-one element. What it does not recognize it does not yield.
+A format indexes a request and converts nothing: it says where things are. What it does not
+recognize it does not yield.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import orjson
 
@@ -50,6 +52,24 @@ class Marks(NamedTuple):
     def last_lifetime(self) -> str | None:
         """The lifetime that the last mark asks for; None if nothing asks for any."""
         return self.lifetimes[-1] if self.lifetimes else None
+
+
+class Notes(NamedTuple):
+    """What an element tells of its whole request, besides what is said in it.
+
+    is_marked: whether it has a cache mark.
+    lifetimes: how long its marks ask the prompt to be kept, as spelled, in their order.
+    is_bound: whether it shows that the model binds its reasoning.
+    obstacle: why the request must pass unchanged; None if it need not.
+    """
+
+    is_marked: bool = False
+    lifetimes: tuple[str, ...] = ()
+    is_bound: bool = False
+    obstacle: str | None = None
+
+
+NO_NOTES = Notes()
 
 
 class Charge(NamedTuple):
@@ -142,15 +162,6 @@ def measure_tools(tools: object) -> int:
     return estimate_tokens(text)
 
 
-# The defaults of a row. They are functions with a name, as a row goes to other processes.
-
-
-def model_in_body(document: Document, _path: str) -> str | None:
-    """Return the model that a request names in its body."""
-    model = document.get("model")
-    return model if isinstance(model, str) else None
-
-
 _TIERS = frozenset(("priority", "flex"))
 """The tiers of service that have prices of their own; of the others none is known to."""
 
@@ -167,57 +178,6 @@ def find_tier(document: Document) -> str | None:
     asked = document.get("service_tier", document.get("serviceTier"))
     tier = asked.get("type") if isinstance(asked, dict) else asked
     return tier if isinstance(tier, str) and tier in _TIERS else None
-
-
-def asks_for_stream(document: Document, _path: str) -> bool:
-    """Whether a request asks for its answer as a stream."""
-    return document.get("stream") is True
-
-
-def chooses_no_tool(body: Document) -> bool:
-    """Whether `tool_choice` forbids calls, as a word or as an object's type."""
-    choice = body.get("tool_choice")
-    return (choice.get("type") if isinstance(choice, dict) else choice) == "none"
-
-
-def tools_in_body(body: Document) -> object:
-    """Return the `tools` of a body."""
-    return body.get("tools")
-
-
-def user_message(text: str) -> object:
-    """Return a message in which the user says a text."""
-    return {"role": "user", "content": text}
-
-
-def unchanged(element: object) -> object:
-    """Return the very element."""
-    return element
-
-
-def no_marks(_document: Document) -> Marks:
-    """Return no cache marks."""
-    return Marks()
-
-
-def no_texts(_body: Document) -> Sequence[str]:
-    """Return no texts."""
-    return ()
-
-
-def no_charges(_element: object) -> Sequence[Charge]:
-    """Return no charges."""
-    return ()
-
-
-def always(*_: object) -> bool:
-    """Return True, whatever is asked."""
-    return True
-
-
-def never(*_: object) -> bool:
-    """Return False, whatever is asked."""
-    return False
 
 
 class HeldHistory(NamedTuple):
@@ -268,75 +228,128 @@ class DroppingFormat(NamedTuple):
     beta: str
 
 
-class WireFormat(NamedTuple):
-    """How a wire format is read: data, and functions of one element. All strategies use the same.
+@dataclass(frozen=True)
+class WireFormat(ABC):
+    """How a wire format is read: what all strategies ask of it. What most do alike is said here.
 
-    A `document` is a decoded request, a `body` the object in it that holds the list, and a `path`
-    that of the URL, without the query. The defaults are what most formats do alike.
-
-    name: as in records and messages.
-    paths: for each kind of its requests, a pattern that the path's end matches, and the purpose.
-    list_paths: where its list can be in a document; the first place that exists holds.
-    read_element: reads one element, without its neighbors; never raises.
-    read_charges: returns all of an element that is tokens of a prompt, in the order of the prompt.
-        Each result of the element has a charge, in the order of `Element.results`.
-    measure_head: returns the size of the tool schemas and of the texts beside the list.
-    find_model: returns the model that a request names, by its document and its path.
-    streams: whether the answer is streamed, by the document and the path.
-    find_obstacle: returns why a request must pass unchanged, by its document; None if it need not.
-        None itself if no request must.
-    on_history_edit: returns what the provider does with signed or encrypted reasoning once a text
-        before it has changed, by the document and the model; None if it accepts it. The field is
-        None if every model of the format does.
-    find_tools: returns the tool schemas of a body.
-    find_head_texts: returns the texts beside the list, such as those of a system prompt.
-    find_marks: returns the cache marks of a document.
-    unmark: returns an element as a prompt cache sees it: plainly spelled, without cache marks.
-    user_message: returns an element in which the user says a text.
-    is_needed_in_envelope: whether a function of a document must see an element, such as one with a
-        cache mark, or an item that says that the provider holds the history. Yes, if in doubt.
-    answers_in_runs: whether consecutive elements of the assistant are one answer.
-    pairs_by_order: whether results without an id answer the calls of the last turn in their order.
-    role_order: what the provider asks of the order of the elements.
-    forbids_tools: whether a body says that no tool may be called.
-    compacts: whether a request asks for its history in short, by its document and its path; None
-        if there is no such request.
-    clearing: how a request asks its provider to clear old results; None if there is no such way.
-    dropping: how it lets its provider drop bound reasoning; None if there is no such way.
-    read_reasoning: returns the charges of an element's bound reasoning, where there is such a way.
-    find_held: returns what history the provider holds, where that is the only reason why a request
-        must pass unchanged, by its document; None if there is none, or another reason. None itself
-        if the format has no such requests.
-    may_be_continued: whether a later request may name the answer in place of the history, by the
-        document.
+    It has no state, and two of one class are equal, as one goes to other processes. A `document` is
+    a decoded request, a `body` the object in it that holds the list, a `path` that of the URL,
+    without the query, and an `element` one of the list, as decoded.
     """
 
-    name: str
-    paths: tuple[tuple[str, Purpose], ...]
-    list_paths: tuple[Path, ...]
-    read_element: Callable[[object], Element]
-    read_charges: Callable[[object], Sequence[Charge]]
-    measure_head: Callable[[Document], HeadSize]
-    find_model: Callable[[Document, str], str | None] = model_in_body
-    streams: Callable[[Document, str], bool] = asks_for_stream
-    find_obstacle: Callable[[Document], str | None] | None = None
-    on_history_edit: Callable[[Document, str | None], OnHistoryEdit | None] | None = None
-    find_tools: Callable[[Document], object] = tools_in_body
-    find_head_texts: Callable[[Document], Sequence[str]] = no_texts
-    find_marks: Callable[[Document], Marks] = no_marks
-    unmark: Callable[[object], object] = unchanged
-    user_message: Callable[[str], object] = user_message
-    is_needed_in_envelope: Callable[[object], bool] = always
-    answers_in_runs: bool = False
-    pairs_by_order: bool = False
-    role_order: RoleOrder = "any"
-    forbids_tools: Callable[[Document], bool] = chooses_no_tool
-    compacts: Callable[[Document, str], bool] | None = None
-    clearing: ClearingFormat | None = None
-    dropping: DroppingFormat | None = None
-    read_reasoning: Callable[[object], Sequence[Charge]] = no_charges
-    find_held: Callable[[Document], HeldHistory | None] | None = None
-    may_be_continued: Callable[[Document], bool] = never
+    name: ClassVar[str]
+    """As in records and messages."""
+
+    paths: ClassVar[tuple[tuple[str, Purpose], ...]]
+    """For each kind of its requests, a pattern that the path's end matches, and the purpose."""
+
+    list_paths: ClassVar[tuple[Path, ...]]
+    """Where its list can be in a document; the first place that exists holds."""
+
+    answers_in_runs: ClassVar[bool] = False
+    """Whether consecutive elements of the assistant are one answer."""
+
+    pairs_by_order: ClassVar[bool] = False
+    """Whether results without an id answer the calls of the last turn in their order."""
+
+    role_order: ClassVar[RoleOrder] = "any"
+    """What the provider asks of the order of the elements."""
+
+    clearing: ClassVar[ClearingFormat | None] = None
+    """How a request asks its provider to clear old results; None if there is no such way."""
+
+    dropping: ClassVar[DroppingFormat | None] = None
+    """How it lets its provider drop bound reasoning; None if there is no such way."""
+
+    # An element, without its neighbors.
+
+    @abstractmethod
+    def read_element(self, element: object) -> Element:
+        """Read one element: who speaks, its texts, its calls, its results. Never raises."""
+
+    @abstractmethod
+    def read_charges(self, element: object) -> Sequence[Charge]:
+        """Return all of an element that is tokens of a prompt, in the order of the prompt.
+
+        Each result of the element has a charge, in the order of `Element.results`.
+        """
+
+    def read_reasoning(self, element: object) -> Sequence[Charge]:
+        """Return the charges of an element's bound reasoning, where that can be dropped."""
+        return ()
+
+    def read_notes(self, element: object) -> Notes:
+        """Return what an element tells of its whole request, such as its cache marks."""
+        return NO_NOTES
+
+    def unmark(self, element: object) -> object:
+        """Return an element as a prompt cache sees it: plainly spelled, without cache marks."""
+        return element
+
+    def user_message(self, text: str) -> object:
+        """Return an element in which the user says a text."""
+        return {"role": "user", "content": text}
+
+    # What stands beside the list.
+
+    @abstractmethod
+    def measure_head(self, body: Document) -> HeadSize:
+        """Return the size of the tool schemas and of the texts beside the list."""
+
+    def find_tools(self, body: Document) -> object:
+        """Return the tool schemas, without cache marks."""
+        return body.get("tools")
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        """Return the texts beside the list, such as those of a system prompt."""
+        return ()
+
+    def forbids_tools(self, body: Document) -> bool:
+        """Whether a request says that no tool may be called."""
+        choice = body.get("tool_choice")
+        return (choice.get("type") if isinstance(choice, dict) else choice) == "none"
+
+    # The whole request. `notes` are those of all its elements that have any, in their order.
+
+    def find_model(self, document: Document, path: str) -> str | None:
+        """Return the model that a request names."""
+        model = document.get("model")
+        return model if isinstance(model, str) else None
+
+    def streams(self, document: Document, path: str) -> bool:
+        """Whether a request asks for its answer as a stream."""
+        return document.get("stream") is True
+
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
+        """Return the cache marks of a request."""
+        return Marks()
+
+    def find_obstacle(self, document: Document) -> str | None:
+        """Return why a request must pass unchanged, by what stands beside its list."""
+        return None
+
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
+        """Return what the provider does with signed or encrypted reasoning, by the model.
+
+        That is, once a text before it has changed. None if it accepts that.
+        """
+        return None
+
+    def compacts(self, document: Document, path: str) -> bool:
+        """Whether a request asks for its history in short."""
+        return False
+
+    def find_held(self, document: Document) -> HeldHistory | None:
+        """Return what history the provider holds; None if there is another obstacle, or none."""
+        return None
+
+    def may_be_continued(self, document: Document) -> bool:
+        """Whether a later request may name the answer in place of the history."""
+        return False
+
+    # The sizes of an element.
 
     def measure_element(self, element: object) -> ElementSize:
         """Return the size of an element in estimated tokens, for the rule."""

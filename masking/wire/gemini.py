@@ -22,7 +22,6 @@ from masking.wire.format import (
     WireFormat,
     follow,
     measure_tools,
-    never,
     non_empty,
     render_json,
 )
@@ -63,30 +62,117 @@ _UNBILLED = frozenset({"text", "thought", "thoughtSignature", "thought_signature
 """Keys that are measured otherwise, or are no text of the prompt."""
 
 
-def read_content(content: object) -> Element:
-    """Read one content: what is said in it, a model's calls, the results for a model."""
-    if not isinstance(content, dict):
-        return UNKNOWN
-    speaker = _read_speaker(content)
-    texts: list[str] = []
-    calls: list[Call] = []
-    results: list[ToolResult] = []
-    for place, part in _find_parts(content):
-        if text := _find_said(part):
-            texts.append(text)
-        if speaker != "assistant":
-            if found := _find_response(part):
-                key, response = found
-                results.append(_read_result(response, (*place, key, "response")))
-            elif results and (image := _IMAGES.find(part, place)):
-                # As gemini-cli sends it: behind a response. Images in the `parts` of a response
-                # stay, as nothing but media may stand there
-                # (https://ai.google.dev/api/caching#FunctionResponsePart).
-                results[-1] = results[-1]._replace(images=(*results[-1].images, image))
-        elif call := _find_call(part):
-            name = non_empty(call.get("name"))
-            calls.append(make(Call, (_read_id(call), name, call.get("args"))))
-    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), False))
+class Gemini(WireFormat):
+    name = "gemini"
+    paths = (
+        (r"(?::|%3[Aa])(?:streamG|g)enerateContent$", "answer"),
+        (r"(?::|%3[Aa])countTokens$", "count"),
+    )
+    list_paths = _LIST_PATHS
+    answers_in_runs = True
+    pairs_by_order = True
+    role_order = "alternating"  # a call must come right after the user or a result
+
+    def read_element(self, content: object) -> Element:
+        if not isinstance(content, dict):
+            return UNKNOWN
+        speaker = _read_speaker(content)
+        texts: list[str] = []
+        calls: list[Call] = []
+        results: list[ToolResult] = []
+        for place, part in _find_parts(content):
+            if text := _find_said(part):
+                texts.append(text)
+            if speaker != "assistant":
+                if found := _find_response(part):
+                    key, response = found
+                    results.append(_read_result(response, (*place, key, "response")))
+                elif results and (image := _IMAGES.find(part, place)):
+                    # As gemini-cli sends it: behind a response. Images in the `parts` of a response
+                    # stay, as nothing but media may stand there
+                    # (https://ai.google.dev/api/caching#FunctionResponsePart).
+                    results[-1] = results[-1]._replace(images=(*results[-1].images, image))
+            elif call := _find_call(part):
+                name = non_empty(call.get("name"))
+                calls.append(make(Call, (_read_id(call), name, call.get("args"))))
+        return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), False))
+
+    def read_charges(self, content: object) -> list[Charge]:
+        """Read the frame of a content, then part by part.
+
+        Texts are those of its parts, whatever a tool gave, and the names and arguments of calls. 4
+        tokens are the content's own, 8 each call's and each response's, and media have theirs.
+        """
+        if not isinstance(content, dict):
+            return []
+        charges, results = [_FRAME], 0
+        gives_results = _read_speaker(content) != "assistant"
+        for _, part in _find_parts(content):
+            found = _find_response(part)
+            if found is None:
+                charges.append(_charge_part(part))
+                continue
+            # What a tool gave comes first, as that is the result; then all else in the response.
+            response, result = found[1], results if gives_results else None
+            results += gives_results
+            outputs = _find_outputs(response)
+            for text in outputs.values() or ("",):
+                charges.append(Charge(text, 0, result))
+            values = response.get("response")
+            if isinstance(values, dict):
+                values = {key: "" if key in outputs else value for key, value in values.items()}
+            charges.append(Charge(_read_name(response) + render_json(values), CALL_TOKENS))
+            if "parts" in response:
+                charges += [_charge_part(inner) for _, inner in _find_parts(response)]
+        return charges
+
+    def user_message(self, text: str) -> object:
+        return {"role": "user", "parts": [{"text": text}]}
+
+    def measure_head(self, body: Document) -> HeadSize:
+        texts = sum(map(estimate_tokens, self.find_head_texts(body)))
+        return HeadSize(measure_tools(body.get("tools")) + texts)
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        instruction = body.get("systemInstruction") or body.get("system_instruction")
+        if isinstance(instruction, str):
+            return (instruction,)
+        parts = _find_parts(instruction) if isinstance(instruction, dict) else ()
+        return tuple(text for _, part in parts if (text := _find_said(part)))
+
+    def forbids_tools(self, body: Document) -> bool:
+        """Whether the mode of calling functions is `NONE`."""
+        config: object = body
+        for keys in (
+            ("toolConfig", "tool_config"),
+            ("functionCallingConfig", "function_calling_config"),
+        ):
+            config = next(
+                (config[key] for key in keys if isinstance(config, dict) and key in config), None
+            )
+        return isinstance(config, dict) and config.get("mode") == "NONE"
+
+    def find_model(self, document: Document, path: str) -> str | None:
+        """Return the model, which the path names; for Code Assist the document does."""
+        if found := _MODEL.search(unquote(path)):
+            return found[1]
+        model = non_empty(document.get("model"))
+        return model and model.removeprefix("models/")
+
+    def streams(self, document: Document, path: str) -> bool:
+        """Whether the answer is streamed: as events, or as an array in pieces."""
+        return path.endswith("streamGenerateContent")
+
+    def find_obstacle(self, document: Document) -> str | None:
+        """Return why a request must pass unchanged: its prefix is bought already."""
+        for path in _LIST_PATHS:
+            body = follow(document, path[:-1])
+            if isinstance(body, dict) and (body.get("cachedContent") or body.get("cached_content")):
+                return "the provider holds the history (cachedContent)"
+        return None
+
+
+GEMINI = Gemini()
 
 
 def _read_speaker(content: Part) -> Speaker:
@@ -172,36 +258,6 @@ def _read_image(part: Part) -> Picture | None:
 _IMAGES = ImageParts(_read_image, frozenset((*_DATA, "mediaResolution", "media_resolution")), {})
 
 
-def read_charges(content: object) -> list[Charge]:
-    """Return what of a content is tokens: its frame, then part by part.
-
-    Texts are those of its parts, whatever a tool gave, and the names and arguments of calls. 4
-    tokens are the content's own, 8 each call's and each response's, and media have theirs.
-    """
-    if not isinstance(content, dict):
-        return []
-    charges, results = [_FRAME], 0
-    gives_results = _read_speaker(content) != "assistant"
-    for _, part in _find_parts(content):
-        found = _find_response(part)
-        if found is None:
-            charges.append(_charge_part(part))
-            continue
-        # What a tool gave comes first, as that is the result; then all else in the response.
-        response, result = found[1], results if gives_results else None
-        results += gives_results
-        outputs = _find_outputs(response)
-        for text in outputs.values() or ("",):
-            charges.append(Charge(text, 0, result))
-        values = response.get("response")
-        if isinstance(values, dict):
-            values = {key: "" if key in outputs else value for key, value in values.items()}
-        charges.append(Charge(_read_name(response) + render_json(values), CALL_TOKENS))
-        if "parts" in response:
-            charges += [_charge_part(inner) for _, inner in _find_parts(response)]
-    return charges
-
-
 _FRAME = Charge("", MESSAGE_TOKENS)
 
 
@@ -219,81 +275,3 @@ def _charge_part(part: Part) -> Charge:
 def _read_name(call: Part) -> str:
     name = call.get("name")
     return name if isinstance(name, str) else ""
-
-
-def measure_head(body: Document) -> HeadSize:
-    """Return the estimated tokens of the tool schemas and of the system instruction."""
-    texts = sum(map(estimate_tokens, find_head_texts(body)))
-    return HeadSize(measure_tools(body.get("tools")) + texts)
-
-
-def find_head_texts(body: Document) -> Sequence[str]:
-    """Return the texts of the system instruction."""
-    instruction = body.get("systemInstruction") or body.get("system_instruction")
-    if isinstance(instruction, str):
-        return (instruction,)
-    parts = _find_parts(instruction) if isinstance(instruction, dict) else ()
-    return tuple(text for _, part in parts if (text := _find_said(part)))
-
-
-def find_model(document: Document, path: str) -> str | None:
-    """Return the model, which the path names; for Code Assist the document does."""
-    if found := _MODEL.search(unquote(path)):
-        return found[1]
-    model = non_empty(document.get("model"))
-    return model and model.removeprefix("models/")
-
-
-def find_obstacle(document: Document) -> str | None:
-    """Return why a request must pass unchanged: its prefix is bought already."""
-    for path in _LIST_PATHS:
-        body = follow(document, path[:-1])
-        if isinstance(body, dict) and (body.get("cachedContent") or body.get("cached_content")):
-            return "the provider holds the history (cachedContent)"
-    return None
-
-
-def forbids_tools(body: Document) -> bool:
-    """Whether the mode of calling functions is `NONE`."""
-    config: object = body
-    for keys in (
-        ("toolConfig", "tool_config"),
-        ("functionCallingConfig", "function_calling_config"),
-    ):
-        config = next(
-            (config[key] for key in keys if isinstance(config, dict) and key in config), None
-        )
-    return isinstance(config, dict) and config.get("mode") == "NONE"
-
-
-def streams(_: Document, path: str) -> bool:
-    """Whether the answer is streamed: as events, or as an array in pieces."""
-    return path.endswith("streamGenerateContent")
-
-
-def user_message(text: str) -> object:
-    """Return a content in which the user says a text."""
-    return {"role": "user", "parts": [{"text": text}]}
-
-
-GEMINI = WireFormat(
-    name="gemini",
-    paths=(
-        (r"(?::|%3[Aa])(?:streamG|g)enerateContent$", "answer"),
-        (r"(?::|%3[Aa])countTokens$", "count"),
-    ),
-    list_paths=_LIST_PATHS,
-    read_element=read_content,
-    read_charges=read_charges,
-    measure_head=measure_head,
-    find_model=find_model,
-    streams=streams,
-    find_obstacle=find_obstacle,
-    find_head_texts=find_head_texts,
-    user_message=user_message,
-    is_needed_in_envelope=never,
-    answers_in_runs=True,
-    pairs_by_order=True,
-    role_order="alternating",  # a call must come right after the user or a result
-    forbids_tools=forbids_tools,
-)

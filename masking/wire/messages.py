@@ -6,40 +6,36 @@ rendered in the order tools, system, messages, whatever the order of the keys.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
-from masking.tokens import count_claude, estimate_tokens
+from masking.model import Call, Speaker, ToolResult, make
+from masking.tokens import count_claude
+from masking.wire.blocks import Blocks
 from masking.wire.format import (
     CALL_TOKENS,
-    MESSAGE_TOKENS,
     Added,
     Charge,
     ClearingFormat,
     Document,
     DroppingFormat,
-    HeadSize,
     HeldHistory,
-    Marks,
+    Notes,
     OnHistoryEdit,
-    WireFormat,
     as_list,
     follow,
     is_text_part,
-    measure_charges,
-    measure_tools,
     non_empty,
     objects,
     render_json,
 )
 from masking.wire.parts import (
+    CACHE_MARK,
     ENCRYPTED_CHARS_PER_TOKEN,
     UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
-    find_last_mark,
     find_lifetimes,
     find_messages_binding,
     is_binding_assumed,
@@ -58,9 +54,6 @@ SIGNED = "signed (cch)"
 _SIGNATURE = re.compile(rf"{BILLING_HEADER}.*\bcch=(?!00000\b)[0-9a-f]", re.DOTALL)
 """A hash of the body; towards hosts other than Anthropic's it is absent, or all zeros."""
 
-_SPEAKERS: Mapping[object, Speaker] = {"user": "user", "assistant": "assistant", "system": "system"}
-"""By role. A system's message can stand anywhere in the list."""
-
 _THINKING = ("thinking", "redacted_thinking")
 
 _UNTOUCHABLE = "tool_reference"
@@ -72,283 +65,7 @@ _MISMATCH_BEHAVIOR = ("thinking", "block_binding", "prefix_mismatch_behavior")
 
 _MODEL_IN_PATH = re.compile(r"/models?/([^/:]+(?::\d+)?)[:/]")
 _STREAMING_PATH = re.compile(r":streamRawPredict$|/invoke-with-response-stream$")
-
-
-def read_message(message: object) -> Element:
-    """Read one message: its texts, its `tool_use` blocks, its `tool_result` blocks."""
-    if not isinstance(message, dict):
-        return UNKNOWN
-    role, content = message.get("role"), message.get("content")
-    speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-    if isinstance(content, str):
-        return make(Element, (speaker, (content,), (), (), False))
-    texts, calls, results, is_bound = [], [], [], False
-    for at, block in enumerate(as_list(content)):
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "text" and isinstance(block.get("text"), str):
-            texts.append(block["text"])
-        elif kind == "tool_use" and speaker == "assistant":
-            named = non_empty(block.get("id")), non_empty(block.get("name"))
-            calls.append(make(Call, (*named, block.get("input"))))
-        elif kind == "tool_result" and speaker == "user":
-            results.append(_read_result(at, block))
-        is_bound = is_bound or kind in _THINKING
-    return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
-
-
-def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
-    content, slot = block.get("content"), ("content", at, "content")
-    call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
-    if isinstance(content, str):
-        text, tail = split_reminders(content)
-        tails = (tail,) if tail else ()
-        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
-    parts = as_list(content)
-    if any(part.get("type") == _UNTOUCHABLE for part in objects(parts)):
-        return ToolResult(call_id, "other", (), (), is_error)
-    places = [place for place, part in enumerate(parts) if is_text_part(part)]
-    split = [split_reminders(parts[place]["text"]) for place in places]
-    return ToolResult(
-        call_id,
-        "text_parts" if places else "other",
-        tuple(text for text, _ in split),
-        tuple((*slot, place, "text") for place in places),
-        is_error,
-        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
-        images=_IMAGES.find_all(slot, parts),
-    )
-
-
-def split_reminders(text: str) -> tuple[str, str]:
-    """Split off the trailing run of `<system-reminder>` blocks, with the blanks before it.
-
-    claude-code appends them to a result; they can hold what the user has said meanwhile.
-    """
-    end = tail = len(text.rstrip())
-    while text.endswith(_REMINDER_END, 0, end):
-        begin = text.rfind(_REMINDER, 0, end)
-        if begin < 0:
-            break
-        end = begin
-        while end and text[end - 1].isspace():
-            end -= 1
-    return (text, "") if end == tail else (text[:end], text[end:])
-
-
-def read_charges(message: object) -> list[Charge]:
-    """Return what of a message is tokens: its frame, then block by block.
-
-    Texts are those of its blocks and of results, thinking, and the names and inputs of calls. 4
-    tokens are the message's own, 8 each call's and each result's.
-    """
-    if not isinstance(message, dict):
-        return []
-    content, is_user = message.get("content"), message.get("role") == "user"
-    if isinstance(content, str):
-        return [Charge(content, MESSAGE_TOKENS)]
-    charges, results = [_FRAME], 0
-    for block in as_list(content):
-        if isinstance(block, dict) and block.get("type") == "tool_result":
-            charges += _charge_result(block, results if is_user else None)
-            results += is_user
-        else:
-            charges.append(_charge_block(block))
-    return charges
-
-
-_FRAME = Charge("", MESSAGE_TOKENS)
-_RESULT_FRAME = Charge("", CALL_TOKENS)
-
-
-def _charge_result(block: Mapping[str, object], result: int | None) -> list[Charge]:
-    content = block.get("content")
-    if isinstance(content, str):
-        return [_RESULT_FRAME, make(Charge, (content, 0, result, ""))]
-    inner = [_charge_block(part, result) for part in as_list(content)]
-    return [_RESULT_FRAME, *(inner or [Charge("", 0, result)])]
-
-
-def _charge_block(block: object, result: int | None = None) -> Charge:
-    kind = block.get("type") if isinstance(block, dict) else None
-    if isinstance(block, dict) and isinstance(kind, str):
-        if isinstance(text := block.get(_TEXT_KEYS.get(kind, "")), str):
-            return make(Charge, (text, 0, result, ""))
-        if kind in _CALLS:
-            name, text = str(block.get("name", "")), render_json(block.get("input"))
-            return Charge(text, CALL_TOKENS, result, name)
-        if picture := _read_image(block):
-            return Charge("", picture.tokens, result)
-        if kind in ("document", "search_result"):
-            return _charge_document(block, result)
-        if kind == "redacted_thinking" and isinstance(data := block.get("data"), str):
-            return Charge("", len(data) // ENCRYPTED_CHARS_PER_TOKEN, result)
-    return Charge("", UNKNOWN_PART_TOKENS, result)
-
-
-def _charge_document(block: Mapping[str, object], result: int | None) -> Charge:
-    """Return the charge of a document: of its title, and of its text; of a file it is a guess.
-
-    Source: https://platform.claude.com/docs/en/build-with-claude/citations
-    """
-    texts = [block.get("title"), block.get("context"), block.get("source")]
-    tokens = 0
-    match block:
-        case {"source": {"type": "text", "data": content}}:
-            texts.append(content)
-        case {"source": {"type": "content", "content": content}} | {"content": content}:
-            charges = [_charge_block(part) for part in as_list(content)]
-            texts += [content, *(charge.text for charge in charges)]
-            tokens = sum([charge.tokens for charge in charges])
-        case _:
-            tokens = UNKNOWN_PART_TOKENS
-    return Charge("".join([text for text in texts if isinstance(text, str)]), tokens, result)
-
-
-_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
-
-_TEXT_KEYS = {"text": "text", "thinking": "thinking", _UNTOUCHABLE: "tool_name"}
-"""By the type of a block, the key of its text. A tool that is loaded has its schema in `tools`."""
-
-
-def _read_image(block: Mapping[str, object]) -> Picture | None:
-    """Return what is known of the image in a block: its data, its address, or its id."""
-    if block.get("type") != "image":
-        return None
-    source = block.get("source")
-    if not isinstance(source, dict):
-        return Picture(0)
-    if "data" in source:
-        return read_picture(source["data"], source.get("media_type"), count_claude)
-    return read_address(source.get("url", source.get("file_id")), count_claude)
-
-
-_IMAGES = ImageParts(_read_image, frozenset(("type", "source")), {"type": "text"})
-
-
-def measure_head(body: Document) -> HeadSize:
-    """Return the estimated tokens of tools and system prompt, and of those up to the last mark."""
-    tools, system = body.get("tools"), body.get("system")
-    schemas, blocks = as_list(tools), as_list(system)
-    size = measure_tools(tools)
-    total = size + (estimate_tokens(system) if isinstance(system, str) else _measure_blocks(blocks))
-    if last := find_last_mark(blocks):
-        return HeadSize(total, size + _measure_blocks(blocks[:last]))
-    if last := find_last_mark(schemas):
-        return HeadSize(total, size if last == len(schemas) else measure_tools(schemas[:last]))
-    return HeadSize(total)
-
-
-def _measure_blocks(blocks: Sequence[object]) -> int:
-    return measure_charges(map(_charge_block, blocks))
-
-
-def find_model(document: Document, path: str) -> str | None:
-    """Return the model that a request names in its body, or in its path (Vertex, Bedrock)."""
-    found = _MODEL_IN_PATH.search(path)
-    return non_empty(document.get("model")) or (unquote(found[1]) if found else None)
-
-
-def streams(document: Document, path: str) -> bool:
-    """Whether a request asks for its answer as a stream."""
-    return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
-
-
-def find_obstacle(document: Document) -> str | None:
-    """Return why a request must pass unchanged: the provider has its history, or it is signed."""
-    if isinstance(document.get("thread"), dict):
-        return "the provider holds the history (thread)"
-    if document.get("compaction"):
-        return "the provider trims the history (compaction)"
-    for edit in objects(follow(document, ("context_management", "edits"))):
-        kind = str(edit.get("type"))
-        if kind.startswith(("clear_tool_uses", "compact")):
-            return f"the provider trims the history ({kind})"
-    if any(map(_SIGNATURE.match, _find_system_texts(document))):
-        return SIGNED
-    return None
-
-
-def find_held(document: Document) -> HeldHistory | None:
-    """Return what history the provider holds in a thread, which the request may begin."""
-    thread = document.get("thread")
-    rest = {key: value for key, value in document.items() if key != "thread"}
-    if not isinstance(thread, dict) or find_obstacle(rest) is not None:
-        return None
-    return HeldHistory(non_empty(thread.get("previous_message_id")))
-
-
-def may_be_continued(document: Document) -> bool:
-    """Whether a message can be named by the next request: it is in a thread."""
-    return isinstance(document.get("thread"), dict)
-
-
-def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what the model does with bound thinking.
-
-    The request may allow dropping it. If it asks for an error instead, it gets one on any account.
-    """
-    asked = follow(document, _MISMATCH_BEHAVIOR)
-    if asked == "drop_block":
-        return None
-    binding = find_messages_binding(model)
-    return "refuses" if binding == "may_refuse" and asked is not None else binding
-
-
-def find_tools(body: Document) -> object:
-    """Return the tool schemas of a request, without cache marks."""
-    tools = body.get("tools")
-    if not isinstance(tools, list):
-        return tools
-    return [without_mark(tool) if isinstance(tool, dict) else tool for tool in tools]
-
-
-def find_head_texts(body: Document) -> Sequence[str]:
-    """Return the texts of the system prompt; the billing header is none of them."""
-    texts = _find_system_texts(body)
-    return tuple(text for text in texts if not text.startswith(BILLING_HEADER))
-
-
-def _find_system_texts(body: Document) -> Iterator[str]:
-    system = body.get("system")
-    if isinstance(system, str):
-        yield system
-    for block in objects(system):
-        if isinstance(text := block.get("text"), str):
-            yield text
-
-
-def find_marks(document: Document) -> Marks:
-    """Return the `cache_control` of tools, system and messages; at the top it marks the end."""
-    system = objects(document.get("system"))
-    in_head = [*find_lifetimes([*objects(document.get("tools")), *system])]
-    in_list = [*find_lifetimes(_find_markable(document)), *find_lifetimes((document,))]
-    return Marks(bool(in_head), bool(in_list), (*in_head, *in_list))
-
-
-def _find_markable(document: Document) -> Iterator[Mapping[str, object]]:
-    for message in objects(document.get("messages")):
-        for block in objects(message.get("content")):
-            yield block
-            yield from objects(block.get("content"))
-
-
-def is_needed_in_envelope(message: object) -> bool:
-    """Whether a message has a cache mark."""
-    return any(True for _ in find_lifetimes(_find_markable({"messages": [message]})))
-
-
-def unmark_message(message: object) -> object:
-    """Return a message without cache marks; a content of one text block becomes a string."""
-    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-        return message
-    blocks = [_unmark_result(block) for block in message["content"]]
-    return {**message, "content": unmark_parts(blocks)}
-
-
-def _unmark_result(block: object) -> object:
-    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
-        return block
-    return {**block, "content": unmark_parts(block["content"])}
+_BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
 
 
 # Clearing by the provider (https://platform.claude.com/docs/en/build-with-claude/context-editing).
@@ -437,47 +154,234 @@ def write_dropping(document: Document) -> Added:
     return Added(_MISMATCH_BEHAVIOR[:1], {"type": "adaptive", "block_binding": binding})
 
 
-def read_reasoning(message: object) -> Sequence[Charge]:
-    """Return the charges of a message's thinking."""
-    blocks = objects(follow(message, ("content",)))
-    return [_charge_block(block) for block in blocks if block.get("type") in _THINKING]
-
-
-_BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
-
-MESSAGES = WireFormat(
-    name="messages",
-    paths=(
+class Messages(Blocks):
+    name = "messages"
+    paths = (
         (r"/v1/messages$", "answer"),
         (r"/v1/messages/count_tokens$", "count"),
         (r"/anthropic/models/[^/]+:(?:rawP|streamRawP)redict$", "answer"),
         (rf"{_BEDROCK}/invoke(?:-with-response-stream)?$", "answer"),
-    ),
-    list_paths=(("messages",),),
-    read_element=read_message,
-    read_charges=read_charges,
-    measure_head=measure_head,
-    find_model=find_model,
-    streams=streams,
-    find_obstacle=find_obstacle,
-    on_history_edit=on_history_edit,
-    find_tools=find_tools,
-    find_head_texts=find_head_texts,
-    find_marks=find_marks,
-    unmark=unmark_message,
-    is_needed_in_envelope=is_needed_in_envelope,
-    role_order="user first",  # neighbors of one role are joined
-    clearing=ClearingFormat(
-        find_clearing_obstacle,
-        write_clearing,
-        beta="context-management-2025-06-27",
-    ),
-    dropping=DroppingFormat(
-        find_dropping_obstacle,
-        write_dropping,
-        beta="thinking-binding-controls-2026-08-01",
-    ),
-    read_reasoning=read_reasoning,
-    find_held=find_held,
-    may_be_continued=may_be_continued,
-)
+    )
+    list_paths = (("messages",),)
+    role_order = "user first"  # neighbors of one role are joined
+    speakers: ClassVar[Mapping[object, Speaker]] = {
+        "user": "user",
+        "assistant": "assistant",
+        "system": "system",  # its message can stand anywhere in the list
+    }
+    tools_path = ("tools",)
+    mark = CACHE_MARK
+
+    clearing = ClearingFormat(
+        find_clearing_obstacle, write_clearing, beta="context-management-2025-06-27"
+    )
+    dropping = DroppingFormat(
+        find_dropping_obstacle, write_dropping, beta="thinking-binding-controls-2026-08-01"
+    )
+
+    def list_blocks(self, content: object) -> list[Any]:
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}]
+        return as_list(content)
+
+    def read_block(
+        self, block: Mapping[str, Any], at: int, speaker: Speaker
+    ) -> str | Call | ToolResult | None:
+        kind = block.get("type")
+        if kind == "text" and isinstance(text := block.get("text"), str):
+            return text
+        if kind == "tool_use" and speaker == "assistant":
+            named = non_empty(block.get("id")), non_empty(block.get("name"))
+            return make(Call, (*named, block.get("input")))
+        if kind == "tool_result" and speaker == "user":
+            return _read_result(at, block)
+        return None
+
+    def is_reasoning(self, block: Mapping[str, Any]) -> bool:
+        return block.get("type") in _THINKING
+
+    def find_result(self, block: object) -> Mapping[str, object] | None:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            return block
+        return None
+
+    def charge_block(self, block: object, result: int | None = None) -> Charge:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(block, dict) and isinstance(kind, str):
+            if isinstance(text := block.get(_TEXT_KEYS.get(kind, "")), str):
+                return make(Charge, (text, 0, result, ""))
+            if kind in _CALLS:
+                name, text = str(block.get("name", "")), render_json(block.get("input"))
+                return Charge(text, CALL_TOKENS, result, name)
+            if picture := _read_image(block):
+                return Charge("", picture.tokens, result)
+            if kind in ("document", "search_result"):
+                return self._charge_document(block, result)
+            if kind == "redacted_thinking" and isinstance(data := block.get("data"), str):
+                return Charge("", len(data) // ENCRYPTED_CHARS_PER_TOKEN, result)
+        return Charge("", UNKNOWN_PART_TOKENS, result)
+
+    def _charge_document(self, block: Mapping[str, object], result: int | None) -> Charge:
+        """Return the charge of a document: of its title, and of its text; of a file it is a guess.
+
+        Source: https://platform.claude.com/docs/en/build-with-claude/citations
+        """
+        texts = [block.get("title"), block.get("context"), block.get("source")]
+        tokens = 0
+        match block:
+            case {"source": {"type": "text", "data": content}}:
+                texts.append(content)
+            case {"source": {"type": "content", "content": content}} | {"content": content}:
+                charges = [self.charge_block(part) for part in as_list(content)]
+                texts += [content, *(charge.text for charge in charges)]
+                tokens = sum([charge.tokens for charge in charges])
+            case _:
+                tokens = UNKNOWN_PART_TOKENS
+        return Charge("".join([text for text in texts if isinstance(text, str)]), tokens, result)
+
+    def find_markable(self, message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+        for block in objects(message.get("content")):
+            yield block
+            yield from objects(block.get("content"))
+
+    def read_reasoning(self, message: object) -> Sequence[Charge]:
+        blocks = objects(follow(message, ("content",)))
+        return [self.charge_block(block) for block in blocks if block.get("type") in _THINKING]
+
+    def unmark(self, message: object) -> object:
+        """Return a message without cache marks; a content of one text block becomes a string."""
+        if not isinstance(message, dict) or not isinstance(message.get("content"), list):
+            return message
+        blocks = [_unmark_result(block) for block in message["content"]]
+        return {**message, "content": unmark_parts(blocks)}
+
+    def find_tools(self, body: Document) -> object:
+        tools = body.get("tools")
+        if not isinstance(tools, list):
+            return tools
+        return [without_mark(tool) if isinstance(tool, dict) else tool for tool in tools]
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        """Return the texts of the system prompt; the billing header is none of them."""
+        texts = super().find_head_texts(body)
+        return tuple([text for text in texts if not text.startswith(BILLING_HEADER)])
+
+    def find_model(self, document: Document, path: str) -> str | None:
+        """Return the model of the body, or of the path (Vertex, Bedrock)."""
+        found = _MODEL_IN_PATH.search(path)
+        return non_empty(document.get("model")) or (unquote(found[1]) if found else None)
+
+    def streams(self, document: Document, path: str) -> bool:
+        return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
+
+    def find_end(self, document: Document) -> Iterable[str]:
+        return find_lifetimes((document,))
+
+    def find_obstacle(self, document: Document) -> str | None:
+        """Return whether the provider has its history or trims it, or claude-code signed it."""
+        if isinstance(document.get("thread"), dict):
+            return "the provider holds the history (thread)"
+        if document.get("compaction"):
+            return "the provider trims the history (compaction)"
+        for edit in objects(follow(document, ("context_management", "edits"))):
+            kind = str(edit.get("type"))
+            if kind.startswith(("clear_tool_uses", "compact")):
+                return f"the provider trims the history ({kind})"
+        if any(map(_SIGNATURE.match, super().find_head_texts(document))):
+            return SIGNED
+        return None
+
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
+        """Return what the model does with bound thinking.
+
+        The request may allow dropping it. If it asks for an error instead, it gets one on any
+        account.
+        """
+        asked = follow(document, _MISMATCH_BEHAVIOR)
+        if asked == "drop_block":
+            return None
+        binding = find_messages_binding(model)
+        return "refuses" if binding == "may_refuse" and asked is not None else binding
+
+    def find_held(self, document: Document) -> HeldHistory | None:
+        """Return what history the provider holds in a thread, which the request may begin."""
+        thread = document.get("thread")
+        rest = {key: value for key, value in document.items() if key != "thread"}
+        if not isinstance(thread, dict) or self.find_obstacle(rest) is not None:
+            return None
+        return HeldHistory(non_empty(thread.get("previous_message_id")))
+
+    def may_be_continued(self, document: Document) -> bool:
+        """Whether a message can be named by the next request: it is in a thread."""
+        return isinstance(document.get("thread"), dict)
+
+
+MESSAGES = Messages()
+
+
+def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
+    content, slot = block.get("content"), ("content", at, "content")
+    call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
+    if isinstance(content, str):
+        text, tail = split_reminders(content)
+        tails = (tail,) if tail else ()
+        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
+    parts = as_list(content)
+    if any(part.get("type") == _UNTOUCHABLE for part in objects(parts)):
+        return ToolResult(call_id, "other", (), (), is_error)
+    places = [place for place, part in enumerate(parts) if is_text_part(part)]
+    split = [split_reminders(parts[place]["text"]) for place in places]
+    return ToolResult(
+        call_id,
+        "text_parts" if places else "other",
+        tuple(text for text, _ in split),
+        tuple((*slot, place, "text") for place in places),
+        is_error,
+        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
+        images=_IMAGES.find_all(slot, parts),
+    )
+
+
+def split_reminders(text: str) -> tuple[str, str]:
+    """Split off the trailing run of `<system-reminder>` blocks, with the blanks before it.
+
+    claude-code appends them to a result; they can hold what the user has said meanwhile.
+    """
+    end = tail = len(text.rstrip())
+    while text.endswith(_REMINDER_END, 0, end):
+        begin = text.rfind(_REMINDER, 0, end)
+        if begin < 0:
+            break
+        end = begin
+        while end and text[end - 1].isspace():
+            end -= 1
+    return (text, "") if end == tail else (text[:end], text[end:])
+
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+_TEXT_KEYS = {"text": "text", "thinking": "thinking", _UNTOUCHABLE: "tool_name"}
+"""By the type of a block, the key of its text. A tool that is loaded has its schema in `tools`."""
+
+
+def _read_image(block: Mapping[str, object]) -> Picture | None:
+    """Return what is known of the image in a block: its data, its address, or its id."""
+    if block.get("type") != "image":
+        return None
+    source = block.get("source")
+    if not isinstance(source, dict):
+        return Picture(0)
+    if "data" in source:
+        return read_picture(source["data"], source.get("media_type"), count_claude)
+    return read_address(source.get("url", source.get("file_id")), count_claude)
+
+
+_IMAGES = ImageParts(_read_image, frozenset(("type", "source")), {"type": "text"})
+
+
+def _unmark_result(block: object) -> object:
+    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
+        return block
+    return {**block, "content": unmark_parts(block["content"])}

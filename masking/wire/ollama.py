@@ -6,15 +6,18 @@ unless the request says otherwise. The server keeps any prefix by itself, withou
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
+from collections.abc import Sequence
+
 from masking.model import Call, Element, ToolResult, make
-from masking.wire import chat
+from masking.wire.chat import Chat
 from masking.wire.format import (
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
-    WireFormat,
+    Marks,
+    Notes,
     measure_tools,
-    never,
     non_empty,
     objects,
     render_json,
@@ -22,67 +25,62 @@ from masking.wire.format import (
 from masking.wire.parts import UNKNOWN_PART_TOKENS
 
 
-def read_message(message: object) -> Element:
-    """Read one message: who speaks, an assistant's calls, a tool's result."""
-    element = chat.read_message(message)
-    speaker, texts, calls, results, is_bound = element
-    if calls:
-        calls = tuple([_allow_no_id(call) for call in calls])
-    elif results and isinstance(message, dict):
-        (result,) = results
-        named = non_empty(message.get("tool_name")) or non_empty(message.get("name"))
-        before, after = result[1:7], result[8:]
-        results = (make(ToolResult, (result.call_id or "", *before, named, *after)),)
-    else:
-        return element
-    return make(Element, (speaker, texts, calls, results, is_bound))
+class Ollama(Chat):
+    name = "ollama"
+    paths = ((r"/api/chat$", "answer"),)
+    pairs_by_order = True
+
+    def read_element(self, message: object) -> Element:
+        element = super().read_element(message)
+        speaker, texts, calls, results, is_bound = element
+        if calls:
+            calls = tuple([_allow_no_id(call) for call in calls])
+        elif results and isinstance(message, dict):
+            (result,) = results
+            named = non_empty(message.get("tool_name")) or non_empty(message.get("name"))
+            before, after = result[1:7], result[8:]
+            results = (make(ToolResult, (result.call_id or "", *before, named, *after)),)
+        else:
+            return element
+        return make(Element, (speaker, texts, calls, results, is_bound))
+
+    def read_charges(self, message: object) -> list[Charge]:
+        """Read what Chat does, and what it does not have.
+
+        These are arguments that are objects, thoughts, and images beside the content. What an image
+        costs differs too much between the models that the server runs to be more than a guess.
+        """
+        charges = super().read_charges(message)
+        if not isinstance(message, dict):
+            return charges
+        for call in objects(message.get("tool_calls")):
+            function = call.get("function")
+            arguments = function.get("arguments") if isinstance(function, dict) else None
+            if isinstance(arguments, dict):
+                charges.append(Charge(render_json(arguments)))
+        if thinking := non_empty(message.get("thinking")):
+            charges.append(Charge(thinking))
+        if isinstance(images := message.get("images"), list):
+            charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
+        return charges
+
+    def read_notes(self, message: object) -> Notes:
+        return NO_NOTES
+
+    def measure_head(self, body: Document) -> HeadSize:
+        return HeadSize(measure_tools(body.get("tools")))
+
+    def streams(self, document: Document, path: str) -> bool:
+        """Whether the answer is streamed, as lines of JSON: unless the request says no."""
+        return document.get("stream") is not False
+
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
+        return Marks()
+
+
+OLLAMA = Ollama()
 
 
 def _allow_no_id(call: Call) -> Call:
     call_id, tool, arguments = call
     return make(Call, ("", tool, arguments)) if call_id is None and tool else call
-
-
-def read_charges(message: object) -> list[Charge]:
-    """Return what of a message is tokens, as Chat does, and what Chat does not have.
-
-    These are arguments that are objects, thoughts, and images beside the content. What an image
-    costs differs too much between the models that the server runs to be more than a guess.
-    """
-    charges = chat.read_charges(message)
-    if not isinstance(message, dict):
-        return charges
-    for call in objects(message.get("tool_calls")):
-        function = call.get("function")
-        arguments = function.get("arguments") if isinstance(function, dict) else None
-        if isinstance(arguments, dict):
-            charges.append(Charge(render_json(arguments)))
-    if thinking := non_empty(message.get("thinking")):
-        charges.append(Charge(thinking))
-    if isinstance(images := message.get("images"), list):
-        charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
-    return charges
-
-
-def streams(document: Document, _path: str) -> bool:
-    """Whether the answer is streamed, as lines of JSON: unless the request says no."""
-    return document.get("stream") is not False
-
-
-def measure_head(body: Document) -> HeadSize:
-    """Return the estimated tokens of the tool schemas; a system prompt is a message."""
-    return HeadSize(measure_tools(body.get("tools")))
-
-
-OLLAMA = WireFormat(
-    name="ollama",
-    paths=((r"/api/chat$", "answer"),),
-    list_paths=(("messages",),),
-    read_element=read_message,
-    read_charges=read_charges,
-    measure_head=measure_head,
-    streams=streams,
-    unmark=chat.unmark_message,
-    is_needed_in_envelope=never,
-    pairs_by_order=True,
-)

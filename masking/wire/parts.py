@@ -10,11 +10,12 @@ version that is not known counts as a new one.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from masking.model import Image, Path, describe_image
 from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
-from masking.wire.format import OnHistoryEdit, objects
+from masking.wire.format import Marks, Notes, OnHistoryEdit, objects
 
 CACHE_MARK = "cache_control"
 """Anthropic's mark, a key of what it ends a cached prefix with."""
@@ -37,6 +38,18 @@ def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK
         if isinstance(mark, dict):
             lifetime = mark.get("ttl")
             yield lifetime if isinstance(lifetime, str) else _USUAL_LIFETIME
+
+
+def join_marks(
+    asked: Iterable[str], before: Iterable[str], notes: Iterable[Notes], end: Iterable[str]
+) -> Marks:
+    """Return the marks of a request, by the lifetimes that they ask for.
+
+    asked: what is asked for without a mark. before, end: for marks before and behind the list.
+    """
+    in_head = (*before,)
+    in_list = (*chain.from_iterable([each.lifetimes for each in notes]), *end)
+    return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
 
 
 def find_last_mark(items: Sequence[object], key: str = CACHE_MARK) -> int:

@@ -5,7 +5,7 @@ and what codex, opencode, pi and the Agents SDK send. All that a model makes for
 run of items: its reasoning, its words, its calls.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
@@ -13,11 +13,13 @@ from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
+    NO_NOTES,
     Charge,
     Document,
     HeadSize,
     HeldHistory,
     Marks,
+    Notes,
     OnHistoryEdit,
     WireFormat,
     as_list,
@@ -83,27 +85,162 @@ _BREAKPOINT = "prompt_cache_breakpoint"
 _NOTES = frozenset(("id", "status", "internal_chat_message_metadata_passthrough"))
 """Keys of an item that a model does not see."""
 
+HELD_BY_RESPONSE = "the provider holds the history (previous_response_id)"
+"""Why a request passes unchanged that continues an earlier response."""
 
-def read_item(item: object) -> Element:
-    """Read one item: a message, a call, a result, reasoning, or what the provider made."""
-    if not isinstance(item, dict):
+_REFERS = "the provider holds a part of the history (item_reference)"
+
+_HELD_BY = ("previous_response_id", "conversation")
+
+
+class Responses(WireFormat):
+    name = "responses"
+    paths = (
+        (r"/responses$", "answer"),
+        (r"/responses/compact$", "compact"),
+        (r"/responses/input_tokens$", "count"),
+    )
+    list_paths = (("input",),)
+    answers_in_runs = True
+
+    def read_element(self, item: object) -> Element:
+        """Read one item: a message, a call, a result, reasoning, or what the provider made."""
+        if not isinstance(item, dict):
+            return UNKNOWN
+        kind = item.get("type", "message")
+        if kind == "message":
+            role = item.get("role")
+            speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
+            return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
+        if not isinstance(kind, str):
+            return UNKNOWN
+        if kind == "reasoning":
+            return Element("assistant", is_bound=True)
+        if kind in _OTHERS:
+            return Element(_OTHERS[kind], (), *_read_pair(kind, item))
+        if kind.endswith(_CALL):
+            return make(Element, ("assistant", (), _read_call(kind, item), (), False))
+        if kind.endswith(_OUTPUT):
+            return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
         return UNKNOWN
-    kind = item.get("type", "message")
-    if kind == "message":
-        role = item.get("role")
-        speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-        return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
-    if not isinstance(kind, str):
-        return UNKNOWN
-    if kind == "reasoning":
-        return Element("assistant", is_bound=True)
-    if kind in _OTHERS:
-        return Element(_OTHERS[kind], (), *_read_pair(kind, item))
-    if kind.endswith(_CALL):
-        return make(Element, ("assistant", (), _read_call(kind, item), (), False))
-    if kind.endswith(_OUTPUT):
-        return make(Element, ("tool", (), (), (_read_result(kind, item),), False))
-    return UNKNOWN
+
+    def read_charges(self, item: object) -> list[Charge]:
+        """Read the frame of an item, then its content.
+
+        4 tokens are a message's own, 8 any other item's. Of an item that is neither a message nor a
+        result, all is text but its frame; arguments are compact JSON, and what is encrypted counts
+        by its length.
+        """
+        if not isinstance(item, dict):
+            return []
+        if item.get("type", "message") == "message":
+            return [_MESSAGE_FRAME, *_charge_content(item.get("content"), None)]
+        if _holds_result(item):
+            return [_ITEM_FRAME, *(_charge_content(item.get("output"), 0) or [_EMPTY_RESULT])]
+        charges = [_ITEM_FRAME]
+        for key, value in item.items():
+            if key not in _FRAME and value is not None:
+                charges.append(Charge(value if isinstance(value, str) else render_json(value)))
+        if isinstance(encrypted := item.get("encrypted_content"), str):
+            reasoning = max(0, len(encrypted) - _ENVELOPE_CHARS)
+            charges.append(Charge("", reasoning // ENCRYPTED_CHARS_PER_TOKEN))
+        return charges
+
+    def read_notes(self, item: object) -> Notes:
+        if not isinstance(item, dict):
+            return NO_NOTES
+        kind = item.get("type")
+        parts = [*objects(item.get("content")), *objects(item.get("output"))]
+        return Notes(
+            is_marked=any(part.get(_BREAKPOINT) for part in parts),
+            is_bound=kind == "reasoning" and bool(item.get("encrypted_content")),
+            obstacle=_REFERS if kind == "item_reference" else None,
+        )
+
+    def unmark(self, item: object) -> object:
+        """Return an item without breakpoints, ids and a client's own notes.
+
+        A content of one text is written as the text.
+        """
+        if not isinstance(item, dict):
+            return item
+        seen = {key: value for key, value in item.items() if key not in _NOTES}
+        for key in ("content", "output"):
+            if isinstance(parts := seen.get(key), list):
+                seen[key] = _unmark_parts(parts)
+        return seen
+
+    def user_message(self, text: str) -> object:
+        return {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": text}],
+        }
+
+    def measure_head(self, body: Document) -> HeadSize:
+        """Measure tool schemas and instructions, which have no breakpoints."""
+        texts = sum(map(estimate_tokens, self.find_head_texts(body)))
+        return HeadSize(texts + measure_tools(body.get("tools")))
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        instructions = body.get("instructions")
+        return (instructions,) if isinstance(instructions, str) else ()
+
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
+        """Return the `prompt_cache_breakpoint` of parts, and how long the prompt is kept.
+
+        The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`, which are no
+        marks.
+        """
+        options = document.get("prompt_cache_options")
+        asked = (
+            options.get("ttl") if isinstance(options, dict) else None,
+            document.get("prompt_cache_retention"),
+        )
+        lifetimes = tuple(spelling for spelling in asked if isinstance(spelling, str))
+        return Marks(in_list=any(each.is_marked for each in notes), lifetimes=lifetimes)
+
+    def find_obstacle(self, document: Document) -> str | None:
+        """Return why a request must pass unchanged: the provider holds its history, or trims it."""
+        if document.get("previous_response_id"):
+            return HELD_BY_RESPONSE
+        if document.get("conversation"):
+            return "the provider holds the history (conversation)"
+        if any(e.get("type") == "compaction" for e in objects(document.get("context_management"))):
+            return "the provider trims the history (compaction)"
+        if isinstance(document.get("input"), str):
+            return "its input is one text, without tool results"
+        return None
+
+    def on_history_edit(
+        self, document: Document, model: str | None, notes: Sequence[Notes]
+    ) -> OnHistoryEdit | None:
+        is_encrypted = any(each.is_bound for each in notes)
+        return find_responses_binding(model, is_encrypted=is_encrypted)
+
+    def compacts(self, document: Document, path: str) -> bool:
+        """Whether a request asks for its history in short: by its path, or by codex's last item."""
+        items = document.get("input")
+        last = items[-1] if isinstance(items, list) and items else None
+        is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
+        return is_trigger or path.endswith("/compact")
+
+    def find_held(self, document: Document) -> HeldHistory | None:
+        """Return what history the provider holds: by an earlier response, or by a conversation."""
+        previous, conversation = map(document.get, _HELD_BY)
+        if isinstance(conversation, dict):
+            conversation = conversation.get("id")
+        held = HeldHistory(non_empty(previous), non_empty(conversation))
+        rest = {key: value for key, value in document.items() if key not in _HELD_BY}
+        is_held = held != HeldHistory() and self.find_obstacle(rest) is None
+        return held if is_held else None
+
+    def may_be_continued(self, document: Document) -> bool:
+        """Whether a response can be named: it is stored, or its socket has it."""
+        return document.get("store") is not False or document.get("type") == "response.create"
+
+
+RESPONSES = Responses()
 
 
 def _find_texts(content: object) -> tuple[str, ...]:
@@ -204,29 +341,6 @@ _RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], ToolResult]] = 
 """The results whose texts may be replaced, by their type; all others stay as they are."""
 
 
-def read_charges(item: object) -> list[Charge]:
-    """Return what of an item is tokens: its frame, then its content.
-
-    4 tokens are a message's own, 8 any other item's. Of an item that is neither a message nor a
-    result, all is text but its frame; arguments are compact JSON, and what is encrypted counts by
-    its length.
-    """
-    if not isinstance(item, dict):
-        return []
-    if item.get("type", "message") == "message":
-        return [_MESSAGE_FRAME, *_charge_content(item.get("content"), None)]
-    if _holds_result(item):
-        return [_ITEM_FRAME, *(_charge_content(item.get("output"), 0) or [_EMPTY_RESULT])]
-    charges = [_ITEM_FRAME]
-    for key, value in item.items():
-        if key not in _FRAME and value is not None:
-            charges.append(Charge(value if isinstance(value, str) else render_json(value)))
-    if isinstance(encrypted := item.get("encrypted_content"), str):
-        reasoning = max(0, len(encrypted) - _ENVELOPE_CHARS)
-        charges.append(Charge("", reasoning // ENCRYPTED_CHARS_PER_TOKEN))
-    return charges
-
-
 _MESSAGE_FRAME = Charge("", MESSAGE_TOKENS)
 _ITEM_FRAME = Charge("", CALL_TOKENS)
 _EMPTY_RESULT = Charge("", 0, 0)
@@ -281,112 +395,6 @@ _IMAGES = ImageParts(
 )
 
 
-def measure_head(body: Document) -> HeadSize:
-    """Return the estimated tokens of tool schemas and instructions, which have no breakpoints."""
-    texts = sum(map(estimate_tokens, find_head_texts(body)))
-    return HeadSize(texts + measure_tools(body.get("tools")))
-
-
-def find_head_texts(body: Document) -> Sequence[str]:
-    """Return the text beside the list: `instructions`."""
-    instructions = body.get("instructions")
-    return (instructions,) if isinstance(instructions, str) else ()
-
-
-HELD_BY_RESPONSE = "the provider holds the history (previous_response_id)"
-"""Why a request passes unchanged that continues an earlier response."""
-
-
-def find_obstacle(document: Document) -> str | None:
-    """Return why a request must pass unchanged: the provider holds its history, or trims it."""
-    if document.get("previous_response_id"):
-        return HELD_BY_RESPONSE
-    if document.get("conversation"):
-        return "the provider holds the history (conversation)"
-    if any(e.get("type") == "compaction" for e in objects(document.get("context_management"))):
-        return "the provider trims the history (compaction)"
-    given = document.get("input")
-    if isinstance(given, str):
-        return "its input is one text, without tool results"
-    if any(item.get("type") == "item_reference" for item in objects(given)):
-        return "the provider holds a part of the history (item_reference)"
-    return None
-
-
-_HELD_BY = ("previous_response_id", "conversation")
-
-
-def find_held(document: Document) -> HeldHistory | None:
-    """Return what history the provider holds: by an earlier response, or by a conversation."""
-    previous, conversation = map(document.get, _HELD_BY)
-    if isinstance(conversation, dict):
-        conversation = conversation.get("id")
-    held = HeldHistory(non_empty(previous), non_empty(conversation))
-    rest = {key: value for key, value in document.items() if key not in _HELD_BY}
-    is_held = held != HeldHistory() and find_obstacle(rest) is None
-    return held if is_held else None
-
-
-def may_be_continued(document: Document) -> bool:
-    """Whether a response can be named by the next request: it is stored, or its socket has it."""
-    return document.get("store") is not False or document.get("type") == "response.create"
-
-
-def on_history_edit(document: Document, model: str | None) -> OnHistoryEdit | None:
-    """Return what the model does with bound reasoning; older models do not bind it."""
-    return find_responses_binding(model, is_encrypted=_has_encrypted_reasoning(document))
-
-
-def _has_encrypted_reasoning(document: Document) -> bool:
-    items = objects(document.get("input"))
-    return any(i.get("type") == "reasoning" and bool(i.get("encrypted_content")) for i in items)
-
-
-def find_marks(document: Document) -> Marks:
-    """Return the `prompt_cache_breakpoint` of parts of items, and how long the prompt is kept.
-
-    The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`; neither is a mark.
-    """
-    options = document.get("prompt_cache_options")
-    asked = (
-        options.get("ttl") if isinstance(options, dict) else None,
-        document.get("prompt_cache_retention"),
-    )
-    lifetimes = tuple(spelling for spelling in asked if isinstance(spelling, str))
-    is_marked = any(part.get(_BREAKPOINT) for part in _find_parts(document))
-    return Marks(in_list=is_marked, lifetimes=lifetimes)
-
-
-def _find_parts(document: Document) -> Iterator[Mapping[str, object]]:
-    for item in objects(document.get("input")):
-        yield from objects(item.get("content"))
-        yield from objects(item.get("output"))
-
-
-def is_needed_in_envelope(item: object) -> bool:
-    """Whether an item has a breakpoint, is encrypted reasoning, or refers to the provider's."""
-    document = {"input": [item]}
-    return (
-        find_obstacle(document) is not None
-        or _has_encrypted_reasoning(document)
-        or any(part.get(_BREAKPOINT) for part in _find_parts(document))
-    )
-
-
-def unmark_item(item: object) -> object:
-    """Return an item as the model sees it: without breakpoints, ids and a client's own notes.
-
-    A content of one text is written as the text.
-    """
-    if not isinstance(item, dict):
-        return item
-    seen = {key: value for key, value in item.items() if key not in _NOTES}
-    for key in ("content", "output"):
-        if isinstance(parts := seen.get(key), list):
-            seen[key] = _unmark_parts(parts)
-    return seen
-
-
 def _unmark_parts(parts: Sequence[object]) -> object:
     unmarked = [
         {key: value for key, value in part.items() if key != _BREAKPOINT}
@@ -398,45 +406,3 @@ def _unmark_parts(parts: Sequence[object]) -> object:
         case [{"type": kind, "text": str(text), **others}] if kind in _TEXT_TYPES and not others:
             return text
     return unmarked
-
-
-def compacts(document: Document, path: str) -> bool:
-    """Whether a request asks for its history in short: by its path, or by codex's last item."""
-    items = document.get("input")
-    last = items[-1] if isinstance(items, list) and items else None
-    is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
-    return is_trigger or path.endswith("/compact")
-
-
-def user_message(text: str) -> object:
-    """Return a message in which the user says a text."""
-    return {
-        "type": "message",
-        "role": "user",
-        "content": [{"type": "input_text", "text": text}],
-    }
-
-
-RESPONSES = WireFormat(
-    name="responses",
-    paths=(
-        (r"/responses$", "answer"),
-        (r"/responses/compact$", "compact"),
-        (r"/responses/input_tokens$", "count"),
-    ),
-    list_paths=(("input",),),
-    read_element=read_item,
-    read_charges=read_charges,
-    find_obstacle=find_obstacle,
-    on_history_edit=on_history_edit,
-    find_head_texts=find_head_texts,
-    measure_head=measure_head,
-    find_marks=find_marks,
-    unmark=unmark_item,
-    user_message=user_message,
-    is_needed_in_envelope=is_needed_in_envelope,
-    answers_in_runs=True,
-    compacts=compacts,
-    find_held=find_held,
-    may_be_continued=may_be_continued,
-)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.wire import MESSAGES, RESPONSES, HeldHistory, Told, read_told
 from tests.support.marks import as_one_test
 
@@ -127,8 +128,7 @@ def test_what_is_no_answer_tells_nothing(body: bytes) -> None:
 def test_a_response_names_the_history_that_it_continues(
     document: Mapping[str, Any], expected: HeldHistory | None
 ) -> None:
-    assert RESPONSES.find_held is not None
-    assert expected == RESPONSES.find_held({"input": [], **document})
+    assert expected == Request({"input": [], **document}, RESPONSES).held
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,7 @@ def test_a_response_names_the_history_that_it_continues(
 def test_a_message_names_the_thread_that_it_continues(
     document: Mapping[str, Any], expected: HeldHistory | None
 ) -> None:
-    assert MESSAGES.find_held is not None
-    assert expected == MESSAGES.find_held({"messages": [], **document})
+    assert expected == Request({"messages": [], **document}, MESSAGES).held
 
 
 def test_which_answers_a_later_request_can_name() -> None:

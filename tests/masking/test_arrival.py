@@ -41,6 +41,7 @@ from masking.wire.messages import MESSAGES
 from tests.masking.test_every_format_invariants import EVERY, told
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
 from tests.support.builders import MASK_ALL, Spelling, examples, policy, spellings
+from tests.support.made_up_format import change
 from tests.support.marks import as_one_test, thorough
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -874,7 +875,7 @@ def test_a_format_that_reads_other_results_after_an_edit_keeps_its_element() -> 
         return element._replace(results=()) if "left out" in json.dumps(value) else element
 
     told = WRITERS[0].tell(TASK, *turn("a", LONG))
-    wire = CHAT._replace(read_element=read)
+    wire = change(CHAT, read_element=staticmethod(read))
     arrived = arrive(read_request(told.body, wire), SHORTENS)
     assert [(0, "sent_whole")] == outcomes(arrived)
 

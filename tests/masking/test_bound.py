@@ -22,6 +22,7 @@ from masking.wire import is_binding_assumed
 from masking.wire.messages import MESSAGES
 from tests.support.bound_thinking import forget_thinking, is_taken, sign
 from tests.support.builders import OLD, TEMPLATE
+from tests.support.made_up_format import change
 from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, rewrite_request
 
@@ -290,7 +291,7 @@ def test_other_strategies_stand_back() -> None:
 def test_reasoning_that_is_only_dropped_may_be_given_up(
     setting: BoundReasoning, masked: int
 ) -> None:
-    wire = MESSAGES._replace(on_history_edit=lambda _document, _model: "drops")
+    wire = change(MESSAGES, on_history_edit=lambda *_: "drops")
     session = Session()
     for _ in range(5):
         session.take(THINKS._replace(way="direct"))

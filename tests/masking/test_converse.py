@@ -5,21 +5,11 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import UNKNOWN, Call, Element, ElementSize
 from masking.rewrite import read_request
 from masking.tokens import estimate_tokens
-from masking.wire.converse import (
-    CONVERSE,
-    find_head_texts,
-    find_marks,
-    find_model,
-    find_obstacle,
-    find_tools,
-    measure_head,
-    on_history_edit,
-    read_message,
-    unmark_message,
-)
+from masking.wire.converse import CONVERSE
 from masking.wire.format import HeadSize, Marks
 from tests.support.builders import MASK_ALL, OLD
 from tests.support.marks import as_one_test
@@ -86,7 +76,7 @@ def test_what_a_result_is(
     slots: tuple[tuple[object, ...], ...],
     wrap: str | None,
 ) -> None:
-    found = read_message(said({"text": "before"}, result(*parts))).results[0]
+    found = CONVERSE.read_element(said({"text": "before"}, result(*parts))).results[0]
     assert (found.call_id, found.kind, found.texts, found.wrap) == ("a", kind, texts, wrap)
     assert found.slots == tuple((*AT, *slot) for slot in slots)
 
@@ -103,20 +93,20 @@ def test_what_a_result_is(
     ],
 )
 def test_ids_and_errors(others: dict[str, object], call_id: str | None, is_error: bool) -> None:
-    found = read_message(said(result({"text": "out"}, **others))).results[0]
+    found = CONVERSE.read_element(said(result({"text": "out"}, **others))).results[0]
     assert (found.call_id, found.is_error) == (call_id, is_error)
 
 
 def test_an_answer_has_texts_calls_and_bound_reasoning() -> None:
     thought = {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "s"}}}
     use = {"toolUse": {"toolUseId": "a", "name": "shell", "input": {"command": "ls"}}}
-    found = read_message(
+    found = CONVERSE.read_element(
         said(thought, {"text": "I look."}, use, POINT, None, result(), role="assistant")
     )
     assert found == Element(
         "assistant", ("I look.",), (Call("a", "shell", {"command": "ls"}),), (), is_bound=True
     )
-    assert read_message(said(use)).calls == ()
+    assert CONVERSE.read_element(said(use)).calls == ()
 
 
 @pytest.mark.parametrize(
@@ -128,8 +118,8 @@ def test_an_answer_has_texts_calls_and_bound_reasoning() -> None:
     ],
 )
 def test_who_speaks(message: object, speaker: str) -> None:
-    assert read_message(message) == Element(speaker)  # type: ignore[arg-type]
-    assert read_message("Go.") == UNKNOWN
+    assert CONVERSE.read_element(message) == Element(speaker)  # type: ignore[arg-type]
+    assert CONVERSE.read_element("Go.") == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -142,7 +132,7 @@ def test_who_speaks(message: object, speaker: str) -> None:
     ],
 )
 def test_the_model_is_in_the_path(path: str, expected: str | None) -> None:
-    assert find_model({}, path) == expected
+    assert CONVERSE.find_model({}, path) == expected
 
 
 def test_the_path_says_whether_to_stream() -> None:
@@ -153,8 +143,8 @@ def test_the_path_says_whether_to_stream() -> None:
 def test_what_the_provider_trims_goes_out_whole() -> None:
     trims = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
     expected = "the provider trims the history (clear_tool_uses_20250919)"
-    assert find_obstacle({"additionalModelRequestFields": trims}) == expected
-    assert find_obstacle({"additionalModelRequestFields": 7}) is None
+    assert CONVERSE.find_obstacle({"additionalModelRequestFields": trims}) == expected
+    assert CONVERSE.find_obstacle({"additionalModelRequestFields": 7}) is None
 
 
 @pytest.mark.parametrize(
@@ -169,7 +159,8 @@ def test_what_the_provider_trims_goes_out_whole() -> None:
 def test_what_becomes_of_bound_reasoning(
     more: dict[str, Any], model: str, expected: str | None
 ) -> None:
-    assert on_history_edit({"additionalModelRequestFields": {"thinking": more}}, model) == expected
+    document = {"additionalModelRequestFields": {"thinking": more}}
+    assert CONVERSE.on_history_edit(document, model, ()) == expected
 
 
 BODY: dict[str, Any] = {
@@ -182,31 +173,35 @@ BODY: dict[str, Any] = {
 @pytest.mark.parametrize("wrapped", [False, True], ids=["a request", "a count of its tokens"])
 def test_cache_points_are_marks(wrapped: bool) -> None:
     document = {"input": {"converse": BODY}} if wrapped else BODY
-    assert find_marks(document) == Marks(True, True, ("5m", "5m", "5m", "1h"))
+    assert Request(document, CONVERSE).marks == Marks(True, True, ("5m", "5m", "5m", "1h"))
 
 
 def test_without_cache_points_there_is_no_mark() -> None:
-    assert find_marks({"messages": [{"content": [{"cachePoint": 7}]}, {}]}) == Marks()
+    document = {"messages": [{"content": [{"cachePoint": 7}]}, {}]}
+    assert Request(document, CONVERSE).marks == Marks()
 
 
 def test_a_message_without_its_cache_points() -> None:
-    assert unmark_message(BODY["messages"][0]) == said({"text": "Go."})
-    assert [unmark_message(each) for each in (7, {"content": "x"})] == [7, {"content": "x"}]
+    assert CONVERSE.unmark(BODY["messages"][0]) == said({"text": "Go."})
+    assert [CONVERSE.unmark(each) for each in (7, {"content": "x"})] == [7, {"content": "x"}]
 
 
 def test_tools_and_texts_before_the_list() -> None:
-    assert find_tools(BODY) == [TOOL]
-    assert [find_tools(each) for each in ({}, {"toolConfig": {"tools": [POINT]}})] == [None, None]
-    assert find_head_texts(BODY) == ("Be brief.", "Really.")
+    assert CONVERSE.find_tools(BODY) == [TOOL]
+    assert [CONVERSE.find_tools(each) for each in ({}, {"toolConfig": {"tools": [POINT]}})] == [
+        None,
+        None,
+    ]
+    assert CONVERSE.find_head_texts(BODY) == ("Be brief.", "Really.")
 
 
 def test_the_head_is_measured_up_to_its_last_cache_point() -> None:
     tools = estimate_tokens(json.dumps([TOOL], separators=(",", ":")))
     brief, really = estimate_tokens("Be brief."), estimate_tokens("Really.")
-    assert measure_head(BODY) == HeadSize(tools + brief + really, tools + brief)
+    assert CONVERSE.measure_head(BODY) == HeadSize(tools + brief + really, tools + brief)
     plain = BODY | {"system": "no list"}
-    assert measure_head(plain) == HeadSize(tools, tools)
-    assert measure_head({"system": [{"text": "Be brief."}]}) == HeadSize(brief)
+    assert CONVERSE.measure_head(plain) == HeadSize(tools, tools)
+    assert CONVERSE.measure_head({"system": [{"text": "Be brief."}]}) == HeadSize(brief)
 
 
 def test_a_message_is_measured_by_its_blocks() -> None:

@@ -20,7 +20,7 @@ from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
 from tests.support.builders import MASK_ALL, OLD, TEMPLATE, policy
-from tests.support.made_up_format import MADE_UP, NOTE
+from tests.support.made_up_format import MADE_UP, NOTE, change
 from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, decide, rewrite_request
 from tests.support.wire_conversations import (
@@ -330,7 +330,7 @@ def test_an_element_is_read_once(writer: Writer) -> None:
         return writer.wire.read_element(value)
 
     told = writer.tell(*LONG)
-    counting = writer.wire._replace(read_element=read_counting)
+    counting = change(writer.wire, read_element=staticmethod(read_counting))
     options = reduce_to(2_400, summary_max_chars=600)
     strategies = Strategies(schema1=SLIDING, reduction=options)
     changed = rewrite_request(read_request(told.body, counting), strategies)
@@ -475,7 +475,7 @@ def test_an_answer_is_one_element_or_a_run_of_them() -> None:
 
 def test_calls_of_one_answer_are_one_turn() -> None:
     elements = WRITERS[-1].tell(*LONG).read().elements
-    assert 2 * TURNS == bind(History(), elements, MADE_UP._replace(answers_in_runs=False))[0]
+    assert 2 * TURNS == bind(History(), elements, change(MADE_UP, answers_in_runs=False))[0]
     assert TURNS == bind(History(), elements, MADE_UP)[0]
 
 

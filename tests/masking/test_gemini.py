@@ -5,20 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.conversation import read_conversation
+from masking.conversation import Request, read_conversation
 from masking.errors import WireError
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire import find_format
-from masking.wire.format import HeadSize
-from masking.wire.gemini import (
-    GEMINI,
-    find_head_texts,
-    find_model,
-    find_obstacle,
-    measure_head,
-    read_content,
-)
+from masking.wire.format import HeadSize, Marks
+from masking.wire.gemini import GEMINI
 from tests.support.marks import as_one_test
 
 MODELS = "/v1beta/models/gemini-3-pro-preview"
@@ -75,7 +68,7 @@ def test_what_a_result_is(
     key: str, response: object, kind: str, texts: dict[str, str], is_error: bool
 ) -> None:
     part = {key: answer(response)["functionResponse"]}
-    (found,) = read_content(said({"text": "See:"}, part)).results
+    (found,) = GEMINI.read_element(said({"text": "See:"}, part)).results
     assert (kind, tuple(texts.values())) == (found.kind, found.texts)
     assert tuple(("parts", 1, key, "response", name) for name in texts) == found.slots
     assert ("a", "read", is_error) == (found.call_id, found.tool, found.is_error)
@@ -93,8 +86,8 @@ def test_what_a_result_is(
 def test_ids_that_are_none(
     others: dict[str, object], call_id: str | None, tool: str | None
 ) -> None:
-    (found,) = read_content(said(answer({"output": "out"}, **others))).results
-    (called,) = read_content(said(call(**others), role="model")).calls
+    (found,) = GEMINI.read_element(said(answer({"output": "out"}, **others))).results
+    (called,) = GEMINI.read_element(said(call(**others), role="model")).calls
     assert (call_id, tool) == (found.call_id, found.tool) == (called.call_id, called.tool)
 
 
@@ -114,7 +107,7 @@ def test_an_answer_has_texts_and_calls() -> None:
         role="model",
     )
     calls = (Call("", "read", {"path": "a.py"}), Call("b", "shell", None))
-    assert Element("assistant", ("I look.",), calls) == read_content(content)
+    assert Element("assistant", ("I look.",), calls) == GEMINI.read_element(content)
 
 
 @as_one_test
@@ -134,16 +127,16 @@ def test_an_answer_has_texts_and_calls() -> None:
     ],
 )
 def test_who_speaks(content: object, expected: Element) -> None:
-    assert expected == read_content(content)
+    assert expected == GEMINI.read_element(content)
 
 
 def test_results_are_in_contents_of_the_role_function_too() -> None:
-    found = read_content(said(answer({"output": "out"}), role="function"))
+    found = GEMINI.read_element(said(answer({"output": "out"}), role="function"))
     assert ("tool", 1) == (found.speaker, len(found.results))
 
 
 def test_a_part_may_stand_alone() -> None:
-    found = read_content({"role": "user", "parts": answer({"output": "out"})}).results[0]
+    found = GEMINI.read_element({"role": "user", "parts": answer({"output": "out"})}).results[0]
     assert (("parts", "functionResponse", "response", "output"),) == found.slots
 
 
@@ -176,13 +169,13 @@ def test_a_part_may_stand_alone() -> None:
 )
 def test_what_a_path_says(path: str, model: str, stream: bool, purpose: str | None) -> None:
     document = {"model": "models/gemini-3-flash"}
-    assert model == find_model(document, path)
+    assert model == GEMINI.find_model(document, path)
     assert stream == GEMINI.streams(document, path)
     assert (None if purpose is None else (GEMINI, purpose)) == find_format("POST", path)
 
 
 def test_a_model_that_nobody_names() -> None:
-    assert None is find_model({"model": 7}, "/v1internal:generateContent")
+    assert None is GEMINI.find_model({"model": 7}, "/v1internal:generateContent")
 
 
 WRAPPED = [
@@ -217,7 +210,7 @@ def test_a_prefix_that_the_provider_holds(keys: tuple[str, ...], name: str) -> N
 
 
 def test_no_prefix_that_the_provider_holds() -> None:
-    assert None is find_obstacle({"contents": [], "cachedContent": "", "request": None})
+    assert None is GEMINI.find_obstacle({"contents": [], "cachedContent": "", "request": None})
 
 
 @as_one_test
@@ -233,14 +226,14 @@ def test_no_prefix_that_the_provider_holds() -> None:
     ],
 )
 def test_the_system_instruction(body: dict[str, object], texts: tuple[str, ...]) -> None:
-    assert texts == find_head_texts(body)
-    assert HeadSize(sum(map(estimate_tokens, texts))) == measure_head(body)
+    assert texts == GEMINI.find_head_texts(body)
+    assert HeadSize(sum(map(estimate_tokens, texts))) == GEMINI.measure_head(body)
 
 
 def test_tools_are_measured_with_the_system_instruction() -> None:
     tools = [{"functionDeclarations": [{"name": "read"}]}]
     spelled = json.dumps(tools, separators=(",", ":"))
-    assert estimate_tokens(spelled) == measure_head({"tools": tools}).total
+    assert estimate_tokens(spelled) == GEMINI.measure_head({"tools": tools}).total
 
 
 OUT = "some output " * 40
@@ -312,14 +305,14 @@ def test_texts_that_are_tokens() -> None:
 
 
 def test_how_a_summary_is_spelled() -> None:
-    assert Element("user", ("Done.",)) == read_content(GEMINI.user_message("Done."))
+    assert Element("user", ("Done.",)) == GEMINI.read_element(GEMINI.user_message("Done."))
 
 
 def test_a_cache_sees_a_content_as_it_is() -> None:
     content = said({"text": "Go."})
     assert content is GEMINI.unmark(content)
-    assert (False, False, ()) == GEMINI.find_marks({"contents": [content]})
-    assert None is GEMINI.on_history_edit
+    request = Request({"contents": [content], "model": "claude-fable-5"}, GEMINI)
+    assert (Marks(), None) == (request.marks, request.binding)
 
 
 KEYS = st.sampled_from(
@@ -337,7 +330,7 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_whatever_is_in_a_content_it_is_read(content: object) -> None:
-    found = read_content(content)
+    found = GEMINI.read_element(content)
     sizes = GEMINI.measure_element(content)
     assert len(found.results) == len(sizes.results)
     for result, (before, own) in zip(found.results, sizes.results, strict=True):
@@ -350,4 +343,4 @@ def test_whatever_is_in_a_content_it_is_read(content: object) -> None:
             assert slot[-2:] == ("response", slot[-1])
             assert slot[-1] != "name"
     GEMINI.count_parts(content)
-    find_head_texts({"systemInstruction": content})
+    GEMINI.find_head_texts({"systemInstruction": content})

@@ -4,21 +4,11 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire.format import HeadSize, Marks
-from masking.wire.messages import (
-    MESSAGES,
-    find_head_texts,
-    find_marks,
-    find_model,
-    find_obstacle,
-    measure_head,
-    on_history_edit,
-    read_message,
-    split_reminders,
-    unmark_message,
-)
+from masking.wire.messages import MESSAGES, split_reminders
 from masking.wire.parts import find_claude_binding, find_messages_binding
 from tests.support.marks import as_one_test
 
@@ -80,7 +70,7 @@ def test_what_a_result_is(
     slots: tuple[tuple[object, ...], ...],
     tails: tuple[str, ...],
 ) -> None:
-    found = read_message(said(text("before"), result(content))).results[0]
+    found = MESSAGES.read_element(said(text("before"), result(content))).results[0]
     where = tuple(("content", 1, "content", *slot) for slot in slots)
     assert (found.call_id, found.kind, found.texts, found.slots, found.tails) == (
         ("a", kind, texts, where, tails)
@@ -99,7 +89,7 @@ def test_what_a_result_is(
     ],
 )
 def test_ids_and_errors(others: dict[str, object], call_id: str | None, is_error: bool) -> None:
-    found = read_message(said(result("out", **others))).results[0]
+    found = MESSAGES.read_element(said(result("out", **others))).results[0]
     assert (found.call_id, found.is_error) == (call_id, is_error)
 
 
@@ -114,7 +104,7 @@ def test_an_answer_has_texts_calls_and_bound_thinking() -> None:
         {"type": "new", "text": 7},
         None,
     ]
-    found = read_message({"role": "assistant", "content": blocks})
+    found = MESSAGES.read_element({"role": "assistant", "content": blocks})
     assert found == Element(
         "assistant", ("I look.",), (Call("a", "shell", {"command": "ls"}),), (), is_bound=True
     )
@@ -134,7 +124,7 @@ def test_an_answer_has_texts_calls_and_bound_thinking() -> None:
     ],
 )
 def test_who_speaks(message: object, speaker: str, texts: tuple[str, ...]) -> None:
-    found = read_message(message)
+    found = MESSAGES.read_element(message)
     assert (found.speaker, found.texts, found.calls, found.results) == (speaker, texts, (), ())
 
 
@@ -196,7 +186,7 @@ def test_a_trailing_run_of_reminders_is_split_off(whole: str, head: str) -> None
     ],
 )
 def test_what_must_go_out_whole(document: dict[str, object], obstacle: str | None) -> None:
-    assert find_obstacle(document) == obstacle
+    assert MESSAGES.find_obstacle(document) == obstacle
 
 
 @as_one_test
@@ -260,7 +250,7 @@ def test_which_claude_models_bind_their_thinking(model: str | None, expected: st
 def test_a_request_may_allow_thinking_to_be_dropped(
     document: dict[str, object], model: str | None, expected: str | None
 ) -> None:
-    assert on_history_edit(document, model) == expected
+    assert MESSAGES.on_history_edit(document, model, ()) == expected
 
 
 def test_an_alias_may_be_claude() -> None:
@@ -283,7 +273,7 @@ def test_an_alias_may_be_claude() -> None:
 def test_the_model_stands_in_the_body_or_in_the_path(
     document: dict[str, object], path: str, model: str | None
 ) -> None:
-    assert find_model(document, path) == model
+    assert MESSAGES.find_model(document, path) == model
 
 
 @as_one_test
@@ -303,9 +293,9 @@ def test_what_streams(document: dict[str, object], path: str, expected: bool) ->
 
 def test_head_texts_are_those_of_the_system_prompt() -> None:
     system = [text("x-anthropic-billing-header: cc_version=2;"), text("Be brief."), IMAGE]
-    assert find_head_texts({"system": system}) == ("Be brief.",)
-    assert find_head_texts({"system": "Be brief."}) == ("Be brief.",)
-    assert find_head_texts({"system": None}) == ()
+    assert MESSAGES.find_head_texts({"system": system}) == ("Be brief.",)
+    assert MESSAGES.find_head_texts({"system": "Be brief."}) == ("Be brief.",)
+    assert MESSAGES.find_head_texts({"system": None}) == ()
 
 
 @as_one_test
@@ -335,7 +325,7 @@ def test_head_texts_are_those_of_the_system_prompt() -> None:
     ],
 )  # fmt: skip
 def test_where_the_marks_are(document: dict[str, object], marks: Marks) -> None:
-    assert find_marks(document) == marks
+    assert Request(document, MESSAGES).marks == marks
 
 
 @as_one_test
@@ -351,7 +341,7 @@ def test_where_the_marks_are(document: dict[str, object], marks: Marks) -> None:
     ],
 )
 def test_a_cache_sees_no_marks(marked: object, plain: object) -> None:
-    assert unmark_message(marked) == plain
+    assert MESSAGES.unmark(marked) == plain
 
 
 def test_tools_have_no_marks() -> None:
@@ -375,15 +365,15 @@ LONG = "a line of output\n" * 40
     ],
 )  # fmt: skip
 def test_sizes_of_the_head(body: dict[str, object], total: int, marked: int) -> None:
-    assert measure_head(body) == HeadSize(total, marked)
+    assert MESSAGES.measure_head(body) == HeadSize(total, marked)
 
 
 def test_tools_come_first_whatever_the_order_of_keys() -> None:
     tool, other = {"name": LONG}, {"name": "b"}
     marked = {"system": LONG, "tools": [{**tool, "cache_control": MARK}, other]}
     last = {"system": LONG, "tools": [tool, {**other, "cache_control": MARK}]}
-    size = measure_head(marked)
-    assert 0 < size.marked < measure_head(last).marked < size.total
+    size = MESSAGES.measure_head(marked)
+    assert 0 < size.marked < MESSAGES.measure_head(last).marked < size.total
 
 
 def test_sizes_of_results_stand_beside_what_comes_before_them() -> None:
@@ -406,14 +396,14 @@ def test_sizes_of_results_stand_beside_what_comes_before_them() -> None:
     ],
 )  # fmt: skip
 def test_what_is_odd_is_passed_by(message: object) -> None:
-    read = read_message(message)
+    read = MESSAGES.read_element(message)
     total, results = MESSAGES.measure_element(message)
     texts, others = MESSAGES.count_parts(message)
     assert len(results) == len(read.results)
     assert total >= 0
     assert others >= 0
     assert all(isinstance(each, str) for each in texts)
-    assert unmark_message(message) is not None or message is None
+    assert MESSAGES.unmark(message) is not None or message is None
 
 
 def test_what_counts_as_tokens() -> None:
@@ -427,4 +417,4 @@ def test_what_counts_as_tokens() -> None:
 
 
 def test_a_summary_is_a_message_of_the_user() -> None:
-    assert read_message(MESSAGES.user_message("So far.")) == Element("user", ("So far.",))
+    assert MESSAGES.read_element(MESSAGES.user_message("So far.")) == Element("user", ("So far.",))

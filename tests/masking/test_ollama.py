@@ -2,15 +2,12 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.model import UNKNOWN, Call, Element
 from masking.tokens import estimate_tokens
 from masking.wire import find_format
-from masking.wire.format import HeadSize
-from masking.wire.ollama import (
-    OLLAMA,
-    measure_head,
-    read_message,
-)
+from masking.wire.format import HeadSize, Marks
+from masking.wire.ollama import OLLAMA
 from tests.support.marks import as_one_test
 
 
@@ -39,7 +36,7 @@ def result(content: object = "out", **others: object) -> dict[str, Any]:
     ],
 )
 def test_what_a_call_is(called: object, expected: Call) -> None:
-    assert (expected,) == read_message(assistant(called)).calls
+    assert (expected,) == OLLAMA.read_element(assistant(called)).calls
 
 
 @as_one_test
@@ -56,7 +53,7 @@ def test_what_a_call_is(called: object, expected: Call) -> None:
 def test_what_a_result_is(
     message: dict[str, Any], call_id: str, tool: str | None, kind: str
 ) -> None:
-    (found,) = read_message(message).results
+    (found,) = OLLAMA.read_element(message).results
     assert (call_id, tool, kind) == (found.call_id, found.tool, found.kind)
 
 
@@ -70,7 +67,7 @@ def test_what_a_result_is(
     ],
 )
 def test_who_speaks(message: object, expected: Element) -> None:
-    assert expected == read_message(message)
+    assert expected == OLLAMA.read_element(message)
 
 
 ARGUMENTS = estimate_tokens('{"path":"a.py"}')
@@ -104,9 +101,13 @@ def test_texts_that_are_tokens() -> None:
 def test_tools_are_all_of_the_head() -> None:
     tools = [{"type": "function", "function": {"name": "read"}}]
     expected = HeadSize(estimate_tokens('[{"type":"function","function":{"name":"read"}}]'))
-    assert expected == measure_head({"tools": tools})
-    assert (False, False, ()) == OLLAMA.find_marks({"messages": []})
-    assert None is OLLAMA.on_history_edit
+    assert expected == OLLAMA.measure_head({"tools": tools})
+
+
+def test_a_server_of_ones_own_has_neither_marks_nor_bound_reasoning() -> None:
+    message = assistant() | {"cache_control": {"type": "ephemeral"}, "thinking_blocks": [{}]}
+    request = Request({"messages": [message], "model": "claude-fable-5"}, OLLAMA)
+    assert (Marks(), None) == (request.marks, request.binding)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from masking.conversation import Request
 from masking.errors import WireError
 from masking.model import Call, Element, Path, ToolResult
 from masking.reduction import ReductionOptions
@@ -13,16 +14,7 @@ from masking.tokens import estimate_tokens
 from masking.window import lay_out
 from masking.wire.format import HeadSize, Marks
 from masking.wire.parts import find_responses_binding
-from masking.wire.responses import (
-    RESPONSES,
-    find_head_texts,
-    find_marks,
-    find_obstacle,
-    measure_head,
-    on_history_edit,
-    read_item,
-    unmark_item,
-)
+from masking.wire.responses import RESPONSES
 from tests.support.marks import as_one_test
 from tests.support.priced import rewrite_request
 from tests.tools.provider.responses import check
@@ -106,7 +98,7 @@ def patch(content: object, **others: object) -> dict[str, Any]:
 def test_what_a_result_is(
     item: dict[str, Any], kind: str, texts: tuple[str, ...], slots: tuple[Path, ...]
 ) -> None:
-    (found,) = read_item(item).results
+    (found,) = RESPONSES.read_element(item).results
     where = tuple(("output", *slot) for slot in slots)
     assert (found.call_id, found.kind, found.texts, found.slots) == ("a", kind, texts, where)
 
@@ -125,7 +117,7 @@ def test_what_a_result_is(
     ],
 )
 def test_what_says_that_it_failed_is_an_error(item: dict[str, Any], expected: bool) -> None:
-    assert expected == read_item(item).results[0].is_error
+    assert expected == RESPONSES.read_element(item).results[0].is_error
 
 
 @pytest.mark.parametrize(
@@ -140,7 +132,7 @@ def test_what_says_that_it_failed_is_an_error(item: dict[str, Any], expected: bo
     ],
 )
 def test_an_id_is_a_text(item: dict[str, Any], expected: str | None) -> None:
-    assert expected == read_item(item).results[0].call_id
+    assert expected == RESPONSES.read_element(item).results[0].call_id
 
 
 # All other items
@@ -253,7 +245,7 @@ def say(role: object, content: object, **others: object) -> dict[str, object]:
     ],
 )
 def test_what_an_item_is(item: object, expected: Element) -> None:
-    assert expected == read_item(item)
+    assert expected == RESPONSES.read_element(item)
     assert len(expected.results) == len(RESPONSES.measure_element(item).results)
 
 
@@ -299,7 +291,7 @@ def test_an_answer_is_a_run_of_items_and_one_turn() -> None:
 )
 def test_what_makes_a_request_go_out_whole(fields: dict[str, object], expected: str | None) -> None:
     document = {"model": "gpt-5.5", "input": [], **fields}
-    assert expected == find_obstacle(document)
+    assert expected == Request(document, RESPONSES).obstacle
     if expected is not None:
         with pytest.raises(WireError, match=expected.partition(" (")[0]):
             read_request(json.dumps(document).encode(), RESPONSES)
@@ -331,7 +323,7 @@ def test_which_models_bind_their_reasoning(
     assert expected == find_responses_binding(model, is_encrypted=is_encrypted)
     content = "gAAA" if is_encrypted else None
     items = [say("user", "Go."), {"type": "reasoning", "encrypted_content": content}]
-    assert expected == on_history_edit({"input": items}, model)
+    assert expected == Request({"model": model, "input": items}, RESPONSES).binding
 
 
 @as_one_test
@@ -350,7 +342,7 @@ def test_which_models_bind_their_reasoning(
     ],
 )
 def test_marks(fields: dict[str, object], expected: Marks) -> None:
-    assert expected == find_marks({"input": [output("out"), None], **fields})
+    assert expected == Request({"input": [output("out"), None], **fields}, RESPONSES).marks
 
 
 def test_what_stands_beside_the_list() -> None:
@@ -361,12 +353,12 @@ def test_what_stands_beside_the_list() -> None:
         None,
     )
     assert (RESPONSES.streams(body, ""), RESPONSES.streams({"stream": 1}, "")) == (True, False)
-    assert (RESPONSES.find_tools(body), find_head_texts(body)) == (tools, ("Be kind.",))
-    assert find_head_texts({"instructions": None}) == ()
+    assert (RESPONSES.find_tools(body), RESPONSES.find_head_texts(body)) == (tools, ("Be kind.",))
+    assert RESPONSES.find_head_texts({"instructions": None}) == ()
     spelled = json.dumps(tools, separators=(",", ":"))
     expected = estimate_tokens("Be kind.") + estimate_tokens(spelled)
-    assert HeadSize(expected) == measure_head(body)
-    assert HeadSize(0) == measure_head({"instructions": []})
+    assert HeadSize(expected) == RESPONSES.measure_head(body)
+    assert HeadSize(0) == RESPONSES.measure_head({"instructions": []})
 
 
 def test_a_cache_sees_the_same_item_however_it_is_spelled() -> None:
@@ -375,11 +367,12 @@ def test_a_cache_sees_the_same_item_however_it_is_spelled() -> None:
         "id": "m",
     }
     plain = {"type": "function_call_output", "call_id": "a", "output": "out"}
-    assert plain == unmark_item(output([text("out", **BREAKPOINT)], status="completed", **noted))
-    assert say("user", "Go.") == unmark_item(say("user", [text("Go.")]))
+    marked = output([text("out", **BREAKPOINT)], status="completed", **noted)
+    assert plain == RESPONSES.unmark(marked)
+    assert say("user", "Go.") == RESPONSES.unmark(say("user", [text("Go.")]))
     kept = say("user", [IMAGE, text("Go."), "odd"])
-    assert kept == unmark_item(kept)
-    assert unmark_item(None) is None
+    assert kept == RESPONSES.unmark(kept)
+    assert RESPONSES.unmark(None) is None
 
 
 # Sizes
@@ -430,7 +423,9 @@ def test_texts_that_are_tokens() -> None:
 
 
 def test_a_summary_is_what_the_user_says() -> None:
-    assert Element("user", ("So far.",)) == read_item(RESPONSES.user_message("So far."))
+    assert Element("user", ("So far.",)) == RESPONSES.read_element(
+        RESPONSES.user_message("So far.")
+    )
 
 
 @as_one_test
@@ -456,6 +451,6 @@ def test_a_reduced_history_is_one_that_the_provider_takes(recent: int, budget: i
     after = json.loads(found.body)
     assert check(Received(request=after)) is None
     kinds = [item.get("type") for item in after["input"]]
-    answers = [at for at, item in enumerate(after["input"]) if read_item(item).calls]
+    answers = [at for at, item in enumerate(after["input"]) if RESPONSES.read_element(item).calls]
     assert ["reasoning"] * len(answers) == [kinds[at - 1] for at in answers]
     assert ["reasoning", None] == kinds[-2:]

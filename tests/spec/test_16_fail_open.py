@@ -9,7 +9,6 @@ import asyncio
 import gzip
 import json
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -24,6 +23,7 @@ from masking.config import Settings, parse_settings
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
+from tests.support.made_up_format import change
 from tests.support.made_up_requests import Carrier
 from tests.support.record_lines import fill
 from tests.support.wire_conversations import (
@@ -72,11 +72,11 @@ def break_down(*_: object) -> NoReturn:
     raise ValueError(f"cannot read {SECRET}")
 
 
-BREAKS: dict[str, Callable[[WireFormat], WireFormat]] = {
-    "reading an element": lambda wire: wire._replace(read_element=break_down),
-    "finding its model": lambda wire: wire._replace(find_model=break_down),
-    "finding cache marks": lambda wire: wire._replace(find_marks=break_down),
-    "measuring it": lambda wire: wire._replace(measure_head=break_down),
+BREAKS = {
+    "reading an element": "read_element",
+    "finding its model": "find_model",
+    "finding cache marks": "find_marks",
+    "measuring it": "measure_head",
 }
 
 
@@ -90,7 +90,7 @@ def test_an_exception_inside_sends_the_clients_bytes(
     if fault == "measuring it":  # as is done only where a cache has a price, or with a memory
         told = writer.tell(*TALK, User("Write a summary of the conversation so far."))
     expected = (told.body, "internal error (ValueError)")
-    assert expected == send(told, BREAKS[fault](writer.wire), tmp_path)
+    assert expected == send(told, change(writer.wire, **{BREAKS[fault]: break_down}), tmp_path)
 
 
 @IN_TWO_FORMATS

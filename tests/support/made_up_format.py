@@ -5,28 +5,69 @@ inside what the user says, several in one element, and a result may be an object
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
 from masking.tokens import estimate_tokens
 from masking.wire import Charge, HeadSize, WireFormat
+from masking.wire.format import Document
 
 _SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}
 NOTE = "note"
 """The key under which a placeholder stands in place of an object."""
 
 
-def read_element(value: object) -> Element:
-    if not isinstance(value, dict):
-        return UNKNOWN
-    pieces: list[dict[str, Any]] = value["pieces"]
-    return Element(
-        _SPEAKERS[value["by"]],
-        tuple(piece["say"] for piece in pieces if "say" in piece),
-        tuple(_read_call(piece["call"]) for piece in pieces if "call" in piece),
-        tuple(_read_result(at, p["outcome"]) for at, p in enumerate(pieces) if "outcome" in p),
-    )
+class MadeUp(WireFormat):
+    name = "made up"
+    paths = ((r"/talk$", "answer"),)
+    list_paths = (("request", "contents"),)
+    answers_in_runs = True
+
+    def read_element(self, element: object) -> Element:
+        if not isinstance(element, dict):
+            return UNKNOWN
+        pieces: list[dict[str, Any]] = element["pieces"]
+        return Element(
+            _SPEAKERS[element["by"]],
+            tuple(piece["say"] for piece in pieces if "say" in piece),
+            tuple(_read_call(piece["call"]) for piece in pieces if "call" in piece),
+            tuple(_read_result(at, p["outcome"]) for at, p in enumerate(pieces) if "outcome" in p),
+        )
+
+    def read_charges(self, element: object) -> list[Charge]:
+        read = self.read_element(element)
+        charges = [Charge(text) for text in read.texts] + [Charge("", 8)] * len(read.calls)
+        for place, result in enumerate(read.results):
+            charges += (Charge(result.texts[0], 0, place), Charge("", 4))
+        return charges
+
+    def user_message(self, text: str) -> object:
+        return {"by": "human", "pieces": [{"say": text}]}
+
+    def measure_head(self, body: Document) -> HeadSize:
+        return HeadSize(estimate_tokens(str(body.get("rules", ""))))
+
+    def find_tools(self, body: Document) -> object:
+        return body.get("kit")
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        return (str(body["rules"]),) if "rules" in body else ()
+
+    def find_model(self, document: Document, path: str) -> str | None:
+        return str(document.get("model"))
+
+    def streams(self, document: Document, path: str) -> bool:
+        return False
+
+
+MADE_UP = MadeUp()
+
+
+def change(wire: WireFormat, **attributes: object) -> WireFormat:
+    """Return a format that differs in these attributes."""
+    changed: WireFormat = type("Changed", (type(wire),), attributes)()
+    return changed
 
 
 def _read_call(call: dict[str, Any]) -> Call:
@@ -40,27 +81,3 @@ def _read_result(at: int, outcome: dict[str, Any]) -> ToolResult:
     if value.keys() == {NOTE}:
         return ToolResult(outcome["of"], "string", (value[NOTE],), ((*slot, NOTE),))
     return ToolResult(outcome["of"], "string", (json.dumps(value),), (slot,), wrap=NOTE)
-
-
-def read_charges(value: object) -> list[Charge]:
-    element = read_element(value)
-    charges = [Charge(text) for text in element.texts] + [Charge("", 8)] * len(element.calls)
-    for place, result in enumerate(element.results):
-        charges += (Charge(result.texts[0], 0, place), Charge("", 4))
-    return charges
-
-
-MADE_UP = WireFormat(
-    name="made up",
-    paths=((r"/talk$", "answer"),),
-    list_paths=(("request", "contents"),),
-    read_element=read_element,
-    read_charges=read_charges,
-    find_model=lambda document, _: str(document.get("model")),
-    streams=lambda _document, _path: False,
-    find_tools=lambda body: body.get("kit"),
-    find_head_texts=lambda body: (str(body["rules"]),) if "rules" in body else (),
-    measure_head=lambda body: HeadSize(estimate_tokens(str(body.get("rules", "")))),
-    user_message=lambda text: {"by": "human", "pieces": [{"say": text}]},
-    answers_in_runs=True,
-)

@@ -336,8 +336,8 @@ MUTATIONS = (
     Mutation(
         "results in a message of the assistant",
         "masking/wire/messages.py",
-        'elif kind == "tool_result" and speaker == "user":',
-        'elif kind == "tool_result":',
+        'if kind == "tool_result" and speaker == "user":',
+        'if kind == "tool_result":',
         "tests/masking/test_messages.py",
     ),
     Mutation(

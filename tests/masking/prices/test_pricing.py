@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from masking.accounting.ledger import Ledger, Sent
 from masking.accounting.prompt import Prompt
-from masking.conversation import Piece
+from masking.conversation import Piece, Request
 from masking.errors import ConfigError
 from masking.prices import (
     OwnPrice,
@@ -27,7 +27,7 @@ from masking.prices import (
 from masking.prices.cache_rules import find_cache_rules
 from masking.prices.pricing import find_window
 from masking.window import FREE, price_boundary
-from masking.wire.chat import find_marks
+from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
 from tests.support.marks import as_one_test
 
@@ -307,7 +307,7 @@ def test_without_a_cache_mark_nothing_is_cached_where_it_takes_one(
     body: dict[str, object],
     expected: tuple[float, float],
 ) -> None:
-    is_marked = find_marks(body).are_there
+    is_marked = Request(body, CHAT).marks.are_there
     assert expected == find_pricing(settings, host, model, is_marked=is_marked).ratios
 
 

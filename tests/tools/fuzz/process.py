@@ -81,7 +81,7 @@ def _find_facts(rewrite: Rewrite) -> Iterator[tuple[str, object]]:
     yield "document", _show(request.document)
     yield "opening", digest_opening(request)
     yield "marks", (request.marks, request.model)
-    yield "stream", wire.streams(request.request.envelope, request.path)
+    yield "stream", wire.streams(request.document, request.path)
 
 
 def _show(value: object) -> str:

@@ -1,0 +1,154 @@
+"""What Anthropic's Messages and Bedrock's Converse share: messages that are lists of blocks.
+
+A result is a block in what the user says. A prompt is rendered in the order tools, system,
+messages, whatever the order of the keys.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
+from masking.wire.format import (
+    CALL_TOKENS,
+    MESSAGE_TOKENS,
+    NO_NOTES,
+    Charge,
+    Document,
+    HeadSize,
+    Marks,
+    Notes,
+    WireFormat,
+    as_list,
+    follow,
+    measure_charges,
+    measure_tools,
+    objects,
+)
+from masking.wire.parts import find_last_mark, find_lifetimes, join_marks
+
+_FRAME = Charge("", MESSAGE_TOKENS)
+_RESULT_FRAME = Charge("", CALL_TOKENS)
+
+
+class Blocks(WireFormat):
+    speakers: ClassVar[Mapping[object, Speaker]]
+    """By role."""
+
+    tools_path: ClassVar[Path]
+    """Where the tool schemas are in a body."""
+
+    mark: ClassVar[str]
+    """The key of a cache mark."""
+
+    # How a block is spelled.
+
+    def list_blocks(self, content: object) -> list[Any]:
+        """Return the blocks of a content, or of a system prompt."""
+        return as_list(content)
+
+    @abstractmethod
+    def read_block(
+        self, block: Mapping[str, Any], at: int, speaker: Speaker
+    ) -> str | Call | ToolResult | None:
+        """Read what is said in a block, or the call or the result in it; `at` is its place."""
+
+    @abstractmethod
+    def is_reasoning(self, block: Mapping[str, Any]) -> bool:
+        """Whether a block holds reasoning that a provider may bind."""
+
+    @abstractmethod
+    def find_result(self, block: object) -> Mapping[str, object] | None:
+        """Return the object in a block that holds the content of a result."""
+
+    @abstractmethod
+    def charge_block(self, block: object, result: int | None = None) -> Charge:
+        """Return what of a block is tokens; `result` is the place of the result that it is in."""
+
+    @abstractmethod
+    def find_markable(self, message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+        """Yield what may have a cache mark in a message."""
+
+    # What follows from that.
+
+    def read_element(self, message: object) -> Element:
+        if not isinstance(message, dict):
+            return UNKNOWN
+        role = message.get("role")
+        speaker = self.speakers.get(role, "unknown") if isinstance(role, str) else "unknown"
+        texts, calls, results, is_bound = [], [], [], False
+        for at, block in enumerate(self.list_blocks(message.get("content"))):
+            if not isinstance(block, dict):
+                continue
+            read = self.read_block(block, at, speaker)
+            if isinstance(read, str):
+                texts.append(read)
+            elif isinstance(read, Call):
+                calls.append(read)
+            elif read is not None:
+                results.append(read)
+            is_bound = is_bound or self.is_reasoning(block)
+        return make(Element, (speaker, tuple(texts), tuple(calls), tuple(results), is_bound))
+
+    def read_charges(self, message: object) -> list[Charge]:
+        """Read the frame of a message, then block by block.
+
+        Texts are those of its blocks and of results, reasoning, and the names and inputs of calls.
+        4 tokens are the message's own, 8 each call's and each result's.
+        """
+        if not isinstance(message, dict):
+            return []
+        charges, results, is_user = [_FRAME], 0, message.get("role") == "user"
+        for block in self.list_blocks(message.get("content")):
+            found = self.find_result(block)
+            if found is None:
+                charges.append(self.charge_block(block))
+                continue
+            place = results if is_user else None
+            results += is_user
+            parts = self.list_blocks(found.get("content"))
+            inner = [self.charge_block(part, place) for part in parts]
+            charges += (_RESULT_FRAME, *(inner or [Charge("", 0, place)]))
+        return charges
+
+    def read_notes(self, message: object) -> Notes:
+        if not isinstance(message, dict):
+            return NO_NOTES
+        lifetimes = (*find_lifetimes(self.find_markable(message), self.mark),)
+        return Notes(bool(lifetimes), lifetimes)
+
+    def measure_schemas(self, tools: object) -> int:
+        """Return the estimated tokens of tool schemas."""
+        return measure_tools(tools)
+
+    def measure_head(self, body: Document) -> HeadSize:
+        tools, blocks = follow(body, self.tools_path), self.list_blocks(body.get("system"))
+        schemas = as_list(tools)
+        size = self.measure_schemas(tools)
+        total = size + self._measure_blocks(blocks)
+        if last := find_last_mark(blocks, self.mark):
+            return HeadSize(total, size + self._measure_blocks(blocks[:last]))
+        if last := find_last_mark(schemas, self.mark):
+            marked = size if last == len(schemas) else self.measure_schemas(schemas[:last])
+            return HeadSize(total, marked)
+        return HeadSize(total)
+
+    def _measure_blocks(self, blocks: Sequence[object]) -> int:
+        return measure_charges(map(self.charge_block, blocks))
+
+    def find_head_texts(self, body: Document) -> Sequence[str]:
+        blocks = objects(self.list_blocks(body.get("system")))
+        return tuple([text for block in blocks if isinstance(text := block.get("text"), str)])
+
+    def find_body(self, document: Document) -> Document:
+        """Return the object that holds the list."""
+        return document
+
+    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
+        body = self.find_body(document)
+        before = [*objects(follow(body, self.tools_path)), *objects(body.get("system"))]
+        return join_marks((), find_lifetimes(before, self.mark), notes, self.find_end(document))
+
+    def find_end(self, document: Document) -> Iterable[str]:
+        """Return the lifetime of a mark that stands for the end of the list."""
+        return ()
