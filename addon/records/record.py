@@ -471,9 +471,7 @@ class RequestRecord(_Record):
             "tokens",
         ),
     ] = None
-    tokens_by_kind_after: Annotated[
-        tuple[Count, Count, Count] | None, means("", "tokens")
-    ] = None
+    tokens_by_kind_after: Annotated[tuple[Count, Count, Count] | None, means("", "tokens")] = None
     cost_tokens_before: Annotated[
         Amount | None,
         means(
