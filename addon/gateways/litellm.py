@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import orjson
@@ -142,9 +142,18 @@ class CallCarrier:
 
     def replace(self, rewrite: Rewrite, received: Received) -> None:
         path = rewrite.conversation.list_path
-        edited = apply(self._document, rewrite.edits, path)
         name = str(path[0])
-        # Of the list it is in, all that is not edited is shared with the call.
+        # Of the list it is in, all that is not edited is shared with the call. What was shortened
+        # at arrival is no edit of the rewrite, which begins with the shortened request.
+        document = self._document
+        arrived = rewrite.arrived
+        if arrived is not None and arrived.conversation is not arrived.client:
+            requests = arrived.client.request, arrived.conversation.request
+            lists = (cast(Sequence[object], document[name]), *(r.read_list()[1] for r in requests))
+            each = zip(*lists, strict=True)
+            shortened = [own if now == before else now for own, before, now in each]
+            document = {**document, name: shortened}
+        edited = apply(document, rewrite.edits, path)
         self.size, self.changed = len(rewrite.body), {name: edited[name]}
 
 

@@ -1,6 +1,7 @@
 """The LiteLLM gateway with calls as LiteLLM makes them; LiteLLM itself is in the live tests."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from itertools import count
@@ -120,6 +121,29 @@ def test_old_results_are_masked_and_nothing_else_is_changed(gateway: LiteLLMGate
     assert isinstance(after, list)
     assert [place for place in range(7) if after[place] is before[place]] == [0, 1, 3, 5, 6]
     assert before == call.arguments["messages"]
+
+
+def test_long_results_are_shortened_as_the_record_says(tmp_path: Path) -> None:
+    gateway = make_gateway(tmp_path, f"{CONFIG}\n[observation_masking.arrival]\nenabled = true\n")
+    text = "".join(f"line {number} of output\n" for number in range(3_000))
+    before = messages_of(2)
+    before[-1] = {**before[-1], "content": text}
+    said = Message()
+    call = call_of(messages=[*before, said])
+    changed = asyncio.run(gateway.mask(call))
+    gateway.close()
+    assert changed is not None
+    masked, shortened = find_texts(changed)
+    assert MASKED[0] == masked
+    assert text[:100] == shortened[:100]
+    assert " characters left out" in shortened
+    assert said is changed["messages"][-1]  # type: ignore[index]
+    (record,) = read_records(tmp_path)
+    assert (1, 1) == (record["masked"], record["shortened"])
+    body = json.dumps(
+        {**changed, "model": "gpt-5"}, default=lambda m: m.model_dump(exclude_none=True)
+    )
+    assert record["bytes_after"] == pytest.approx(len(body), rel=0.1)
 
 
 def test_an_object_of_a_class_among_the_messages_stays_itself(gateway: LiteLLMGateway) -> None:
