@@ -16,7 +16,7 @@ from addon.version import VERSION
 
 _COMMANDS = {
     "run": "Run an agent behind its own proxy, and print what masking saved.",
-    "demo": "Play a recorded session through the proxy, offline.",
+    "demo": "Play a recorded session of an agent through the proxy, offline.",
     "env": "Print the variables that lead a client to a running proxy.",
     "doctor": "Check the setup and suggest fixes.",
     "config": "Show, create, change, or check the configuration.",
