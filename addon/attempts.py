@@ -181,13 +181,9 @@ class Case:
     @cached_property
     def _is_clearable(self) -> bool:
         """Whether its provider can clear what must not be masked in it."""
-        step = self.step
-        if step.conversation.binding is None or self.verdict == "takes" or self.received.replay:
+        if self.verdict == "takes" or self.received.replay or not self.can_resend:
             return False
-        if not self.can_resend or step.context is None or self.as_arrived is not None:
-            return False
-        wanted, client = step.conversation.wire.clearing, step.conversation
-        return wanted is not None and wanted.find_obstacle(client.document, client.path) is None
+        return self.step.can_clear and self.as_arrived is None
 
     @cached_property
     def asks_to_clear(self) -> bool:

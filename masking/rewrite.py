@@ -379,6 +379,15 @@ class Step:
         return self.context is not None and self.context.drops_reasoning
 
     @property
+    def can_clear(self) -> bool:
+        """Whether its provider can be asked to clear results that stay for bound reasoning."""
+        client = self.conversation
+        wanted = client.wire.clearing
+        if wanted is None or client.binding is None or self.context is None:
+            return False
+        return wanted.find_obstacle(client.document, client.path) is None
+
+    @property
     def can_drop(self) -> bool:
         """Whether its provider can be asked to drop bound reasoning that no longer fits."""
         client = self.conversation

@@ -63,14 +63,6 @@ def _drop(strategies: Strategies) -> Strategies:
     return replace(strategies, schema1=replace(strategies.schema1, bound_reasoning="drop"))
 
 
-def _can_clear(step: Step) -> bool:
-    client = step.conversation
-    wanted = client.wire.clearing
-    if wanted is None or client.binding is None:
-        return False
-    return wanted.find_obstacle(client.document, client.path) is None
-
-
 ROADS: Mapping[str, Road] = {
     road.name: road
     for road in (
@@ -100,7 +92,7 @@ ROADS: Mapping[str, Road] = {
             open_to="Claude models that bind their reasoning, at Anthropic's own API or one like "
             "it; not at Bedrock or Vertex, behind Envoy, or in LiteLLM.",
             asks={"clears": True},
-            is_open=_can_clear,
+            is_open=lambda step: step.can_clear,
         ),
         Road(
             name="drop",
