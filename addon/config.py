@@ -359,7 +359,7 @@ def _render_state(config: ConfigFile) -> str:
     active = "; ".join(_render_strategies(settings))
     if settings.mode == "off":
         state = (
-            f"OFF, mode is off{' but where a rule says otherwise' if settings.any_changes else ''}"
+            f"OFF, mode is off{', except where a rule turns it on' if settings.any_changes else ''}"
         )
     elif not active:
         state = f"OFF, {'window_turns is 0 or less' if policy.enabled else 'enabled is not true'}"

@@ -291,6 +291,14 @@ def _describe_bound(tally: Tally) -> Rows:
             yield f"{count_requests(count)}: {words}"
 
 
+def _describe_unpriced(tally: Tally) -> Rows:
+    if unpriced := tally.bill.unpriced.requests:
+        yield (
+            f"{count_requests(unpriced)}, to models that aren't in the price list: obsmask prices "
+            "says how old it is"
+        )
+
+
 def _describe_assumed(tally: Tally) -> Rows:
     for host, count in tally.assumed.most_common():
         yield f"{one_line(host)} in {count_requests(count)}: obsmask prices {one_line(host)}"
@@ -318,6 +326,7 @@ _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
     "First token": _describe_waits,
     "Passed untouched": _describe_passed,
     "Kept results": _describe_bound,
+    "No price": _describe_unpriced,
     "Prices assumed": _describe_assumed,
 }
 """The lines of each row, by its label."""

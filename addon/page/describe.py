@@ -70,13 +70,11 @@ def _describe_run(run: Described) -> Mapping[str, str]:
     if unopened := run.get("unopened"):
         hosts = ", ".join(f"{host} ({count:,})" for host, count in unopened.items())
         warnings.append(
-            "Passed unopened and unmasked, for lack of trust in the proxy's certificate: "
+            "Passed undecrypted and unmasked, as a certificate isn't trusted: "
             f"{hosts}. obsmask doctor says what to do."
         )
     if unserved := run.get("unserved"):
-        warnings.append(
-            f"{pluralize(unserved, 'request')} to a model in a format that is not masked."
-        )
+        warnings.append(f"{pluralize(unserved, 'request')} used an unsupported API format.")
     tag = f", {run['tag']}" if run.get("tag") else ""
     state = f"{run['state']}. Run {run['name']}{tag}." if run.get("name") else ""
     return {"state": state, "warning": " ".join(warnings)}

@@ -88,7 +88,7 @@ class Passthrough:
 
     @property
     def passed(self) -> dict[str, int]:
-        """The connections that passed unopened for lack of trust, by host."""
+        """The connections that passed undecrypted for lack of trust, by host."""
         return {one_line(host): count for host, count in self._count_passed().items()}
 
     def render_total(self) -> str:
@@ -101,7 +101,9 @@ class Passthrough:
             named.append(
                 f"{sum(count for _, count in rest)} to {pluralize(len(rest), 'more host')}"
             )
-        return f"; connections passed through unopened, for lack of trust: {', '.join(named)}"
+        return (
+            f"; connections passed undecrypted, as a certificate isn't trusted: {', '.join(named)}"
+        )
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Decide whether a connection is opened."""
@@ -251,7 +253,7 @@ class Trust:
     which still refuses fails once more at every trial. Its own retries mostly hide that, the
     intervals between trials grow, and of several connections at once only one is a trial.
 
-    `passed` counts the connections that passed unopened for lack of trust, by host.
+    `passed` counts the connections that passed undecrypted for lack of trust, by host.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

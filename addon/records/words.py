@@ -645,7 +645,7 @@ def why_lost(tally: Tally) -> str | None:
         return None
     more = pluralize(max(waits), "more request")
     if len(lost) == 1:
-        return f"a move of the boundary has just been paid for; it pays off in about {more}"
+        return f"masking more has just rebuilt the cache; that breaks even in about {more}"
     return (
         f"in {len(lost):,} conversations the last move has not paid off: they would need up to "
         f"{more}"
@@ -941,7 +941,7 @@ def _why_not_masked(tally: Tally) -> WhyUnmasked:
     if not tally.results:
         return WhyUnmasked("no request held a tool result")
     if tally.kept["held"]:
-        return WhyUnmasked("moving the boundary does not pay yet")
+        return WhyUnmasked("masking more would cost more than it saves yet")
     # Those in the window are no reason if others are older; nor is masking that was off for some.
     older = [(count, why) for why, count in tally.kept.items() if why not in ("in_window", "off")]
     if not older:

@@ -571,7 +571,7 @@ def test_a_mount_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
         (b'mode = "off"', " OFF, mode is off ("),
         (
             b'mode = "off"\nrules = [{ mode = "on" }]',
-            " OFF, mode is off but where a rule says otherwise (",
+            " OFF, mode is off, except where a rule turns it on (",
         ),
     ],
     ids=["observe mode", "a hold-out", "none", "off", "off, and on by a rule"],

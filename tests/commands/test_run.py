@@ -148,9 +148,10 @@ def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_maske
     [
         (
             {"unopened": {"a.example": 2, "b.example": 1}},
-            "; 3 connections passed unopened, for lack of trust, to a.example, b.example; ",
+            "; 3 connections to a.example, b.example passed undecrypted, as a certificate isn't "
+            "trusted; ",
         ),
-        ({"unserved": 4}, "; 4 requests passed in a format that is not masked; "),
+        ({"unserved": 4}, "; 4 requests used an unsupported API format; "),
         (
             {"lost_records": 1, "summary": "2 requests; input cost $1"},
             "2 requests; input cost $1; 1 request could not be recorded",
@@ -237,7 +238,7 @@ def test_what_else_came_through_a_short_run_is_told() -> None:
     health = HEALTH.model_copy(update={"unserved": 2})
     ended = ENDED._replace(seconds=0.1)
     line = render_end(Tally(), health, Remedies(), ended, deaths=0, log=None)
-    assert "2 requests passed in a format that is not masked" == line
+    assert "2 requests used an unsupported API format" == line
 
 
 # A network of its own

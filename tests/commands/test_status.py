@@ -134,6 +134,15 @@ def test_the_page_tells_what_the_requests_came_to(
             id="no known price",
         ),
         pytest.param(
+            [REQUEST | bill(5_000, 4_000, 100) | UNPRICED],
+            "No price",
+            [
+                "1 request, to models that aren't in the price list: obsmask prices says how old "
+                "it is"
+            ],
+            id="what to do about that",
+        ),
+        pytest.param(
             [REQUEST | bill(4, 3, 0.25, masking="observed")],
             "Observed",
             ["1 request: input cost $4.00, with masking $3.00: would have saved $1.00 (25% ±6)"],
@@ -198,8 +207,7 @@ def test_the_page_tells_what_the_requests_came_to(
             "Input",
             [
                 "cost $5.00, without masking $4.00: lost $1.00 (25% ±6)",
-                "a move of the boundary has just been paid for; it pays off in about 1 more "
-                "request",
+                "masking more has just rebuilt the cache; that breaks even in about 1 more request",
             ],
             id="a loss",
         ),
@@ -339,7 +347,7 @@ def test_it_is_told_why_nothing_was_masked(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, REQUEST | {"masked": 0, "kept": {"held": 2, "in_window": 7}})
-    assert "nothing masked, because moving the boundary does not pay yet" in "\n".join(
+    assert "nothing masked, because masking more would cost more than it saves yet" in "\n".join(
         status(capsys)
     )
 

@@ -629,7 +629,7 @@ def test_a_server_that_only_the_client_trusts_fails_once_and_then_passes_through
         assert process.stdin is not None
         process.stdin.close()
         process.wait(SECONDS)
-        assert f"for lack of trust: 2 to {FAR}" in served.log
+        assert f"as a certificate isn't trusted: 2 to {FAR}" in served.log
 
 
 def test_a_server_that_only_the_client_trusts_always_fails_behind_a_base_url(

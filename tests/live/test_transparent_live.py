@@ -270,7 +270,10 @@ def test_settings_go_by_the_name_of_a_host_and_not_by_its_address(world: World, 
         done = world.run(home, *words, given=BODY, options=options)
         assert 5 == done.returncode, done.stderr
         assert [expected] == [each.body for each in world.provider.requests[count:]]
-        assert "1 connection passed unopened, for lack of trust, to other.test" in done.stderr
+        assert (
+            "1 connection to other.test passed undecrypted, as a certificate isn't trusted"
+            in done.stderr
+        )
 
 
 def test_a_port_that_is_named_leads_through_the_proxy_too(world: World, home: Path) -> None:

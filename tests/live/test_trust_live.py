@@ -25,7 +25,7 @@ from tests.live.harness import (
 
 CHAT = "/v1/chat/completions"
 BODY = encoded(conversation())
-UNOPENED = "connections passed through unopened, for lack of trust"
+UNOPENED = "connections passed undecrypted, as a certificate isn't trusted"
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
 def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
     fields = {"client": "pi", "model": "m", "tool_results": 2, "kept": {"held": 2}}
     name, *_ = cells(filled({**A, **fields}).look().conversations[0])
-    assert "1: pi\nm, h, \nnothing masked: moving the boundary does not pay yet" == name
+    assert "1: pi\nm, h, \nnothing masked: masking more would cost more than it saves yet" == name
 
 
 def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> None:
@@ -350,9 +350,8 @@ def test_what_passes_the_proxy_unmasked_is_told() -> None:
     run = {"name": "5eed", "tag": "x", "state": "ON", "unopened": {"h": 1_000}, "unserved": 2}
     assert {
         "state": "ON. Run 5eed, x.",
-        "warning": "Passed unopened and unmasked, for lack of trust in the proxy's certificate: h "
-        "(1,000). obsmask doctor says what to do. 2 requests to a model in a format that is not "
-        "masked.",
+        "warning": "Passed undecrypted and unmasked, as a certificate isn't trusted: h (1,000). "
+        "obsmask doctor says what to do. 2 requests used an unsupported API format.",
     } == describe_view(filled().look(), run)["texts"]
 
 

@@ -148,7 +148,7 @@ def test_a_move_that_has_just_been_paid_for_is_no_lasting_loss(
     server.add(record(**bill(4, 12), **fields, **sizes, boundary_moved=True))
     page.goto(server.url)
     see(page, "net", "$8.00 (100%) lost so far")
-    see(page, "line", "a move of the boundary has just been paid for; it pays off in about 2 more")
+    see(page, "line", "masking more has just rebuilt the cache; that breaks even in about 2 more")
     see(page, "rows", "-$8.00 (-100%)")
 
 

@@ -487,7 +487,7 @@ def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
     trust.passed.update(passed)
     total = Passthrough(StandIn().as_engine, trust).render_total()
     assert expected == total.removeprefix(
-        "; connections passed through unopened, for lack of trust"
+        "; connections passed undecrypted, as a certificate isn't trusted"
     )
 
 

@@ -480,7 +480,7 @@ def course(
     ]  # fmt: skip
 
 
-PAID = "a move of the boundary has just been paid for; it pays off in about "
+PAID = "masking more has just rebuilt the cache; that breaks even in about "
 OTHER = {"conversation_id": "b"}
 
 
@@ -610,7 +610,7 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
         pytest.param(
             [OBSERVED | {"masked": 0, "kept": {"held": 5}}],
             "1 request; only observed: masking would have changed nothing, because "
-            "moving the boundary does not pay yet",
+            "masking more would cost more than it saves yet",
             id="nothing would have been masked",
         ),
         pytest.param(
