@@ -37,6 +37,7 @@ from addon.commands.other_tools import find_other_tools
 from addon.config import advise
 from addon.counts import pluralize
 from addon.network import Address, find_free_port, read_address
+from addon.places import make_folder, state_folder, write_private
 from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import REPLACED, client_environment, trusting_environment
@@ -156,7 +157,8 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
             say(session.notice)
             for other in session.plan.others if session.plan else find_other_tools(os.environ):
                 say(other)
-            say(session.plan.line if session.plan else "")
+            if session.plan and (session.plan.hindrance or _is_news(session.plan.line)):
+                say(session.plan.line)
         if shows_page:
             _show_page(session.page)  # before the command has the terminal
         started = time.monotonic()
@@ -168,6 +170,20 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     if not quiet:
         say(line)
     return code
+
+
+def _is_news(line: str) -> bool:
+    """Whether how an agent is led through the proxy is not as it was said last; remember it."""
+    try:
+        path = state_folder() / "last-said"
+        with contextlib.suppress(FileNotFoundError):
+            if path.read_text() == line:
+                return False
+        make_folder(path.parent)
+        write_private(path, line.encode())
+    except (OSError, ValueError, RuntimeError):  # what cannot be remembered is said again
+        pass
+    return True
 
 
 _STARTING = "obsmask: starting the proxy..."
@@ -598,9 +614,9 @@ def _render_parts(
         hosts = ", ".join(health.unopened)
         count = sum(health.unopened.values())
         connections = pluralize(count, "connection")
-        yield f"{connections} passed unopened, for lack of trust, to {hosts}"
+        yield f"{connections} to {hosts} passed undecrypted, as a certificate isn't trusted"
     if health.unserved:
-        yield f"{count_requests(health.unserved)} passed in a format that is not masked"
+        yield f"{count_requests(health.unserved)} used an unsupported API format"
     if ended.past is not None:
         yield from _render_past(ended.past)
     if ended.lost_network:

@@ -722,6 +722,19 @@ def test_claude_code_is_given_a_base_url_of_the_proxys(
     assert ([] if line is None else [f"obsmask: {line}"]) == said
 
 
+def test_how_claude_code_is_led_is_said_once_and_when_it_changes(world: World, home: Path) -> None:
+    program = home / "claude"
+    program.write_text(SHOW)
+    program.chmod(0o700)
+    changed = {"ANTHROPIC_BASE_URL": "https://gateway.example"}
+    said = [
+        "ANTHROPIC_BASE_URL leads through the proxy to "
+        in run(world, home, str(program), more=more).stderr
+        for more in ({}, {}, changed, changed, {})
+    ]
+    assert [True, False, True, False, True] == said
+
+
 def test_nothing_and_everything_cannot_be_changed_at_once(world: World, home: Path) -> None:
     done = run(world, home, "--as-it-is", "--client-changes", "true")
     assert 2 == done.returncode
