@@ -141,6 +141,7 @@ def test_a_record_tells_what_was_measured(upstream: Upstream, tmp_path: Path) ->
         "reasoning_tokens": None,
         "quota": None,
         "quota_account": None,
+        "learns_quota": False,
         "conversation": 1,
         "conversation_id": digest_opening(read_request(body)).hex(),
         "boundary_moved": False,
