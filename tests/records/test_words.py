@@ -454,8 +454,8 @@ WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_afte
         ),
         pytest.param(
             [WHOLE | bill(4, 4) | {"kept": {"held": 3, "in_window": 6}}],
-            "1 request; input cost $4.00; nothing masked, because moving the boundary does not pay "
-            "yet",
+            "1 request; input cost $4.00; nothing masked, because masking more would cost "
+            "more than it saves yet",
             id="nothing was masked",
         ),
     ],
@@ -764,8 +764,8 @@ DROPS = (
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(
             [WHOLE | {"kept": {"held": 2}}, *[{"masking": "off"}] * 2],
-            "masking was off for 2 of 3 requests, and for the others moving the boundary does not "
-            "pay yet",
+            "masking was off for 2 of 3 requests, and for the others masking more would cost "
+            "more than it saves yet",
             None,
             id="masking is switched off meanwhile",
         ),
