@@ -23,8 +23,8 @@ from typing import NamedTuple
 from addon.quota import QuotaWindow
 from addon.records.record import RequestRecord
 
-_MOST_REQUESTS = 2_000
-"""Of an account, that are kept; the last ones."""
+_MOST_REQUESTS = 600
+"""Of an account, through whose readings a line is drawn; the last ones."""
 
 _LONGEST_PAUSE = 900.0
 """In seconds. After a longer one the line starts anew: who knows what else was done meanwhile."""
@@ -60,7 +60,7 @@ _Row = tuple[float, float, float, float, float, float]
 """A reading: what had been used until then, as in `_Request.used`, the time, and what was told."""
 
 _LEARNED = 5
-"""All of a row but what was told: as many numbers are learned."""
+"""How many weights are learned: one for each column of a row but the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +91,30 @@ class _Request:
 
 
 @dataclass(slots=True)
+class _Present:
+    """A window as it was read last, and what its requests used less than without masking."""
+
+    window: QuotaWindow
+    kept: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    error: float = 0.0
+
+    def add(self, request: _Request) -> None:
+        """Count a request; its answer may have been silent."""
+        self.window = request.windows.get(self.window.name, self.window)
+        plain, read, written = self.kept
+        self.kept = plain + request.kept[0], read + request.kept[1], written + request.kept[2]
+        self.error += request.error
+
+
+@dataclass(slots=True)
 class QuotaUse:
-    """The requests of each account, by what they used, and what their answers told of the quota."""
+    """The requests of each account, by what they used, and what their answers told of the quota.
+
+    present: the windows that have not begun anew since, by the account and their names.
+    """
 
     accounts: dict[str, deque[_Request]] = field(default_factory=dict)
+    present: dict[tuple[str, str], _Present] = field(default_factory=dict)
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has ended, by the record of it as it was sent."""
@@ -103,7 +123,16 @@ class QuotaUse:
             return
         windows = {window.name: window for window in record.quota or ()}
         requests = self.accounts.setdefault(record.quota_account, deque(maxlen=_MOST_REQUESTS))
-        requests.append(_read_request(record, when, windows))
+        request = _read_request(record, when, windows)
+        requests.append(request)
+        for name, window in windows.items():
+            place = record.quota_account, name
+            present = self.present.get(place)
+            if present is None or not _is_same(window, present.window):
+                self.present[place] = _Present(window)
+        for (account, _), present in self.present.items():
+            if account == record.quota_account:
+                present.add(request)
 
     def find_kept(self, account: str, window: QuotaWindow) -> Kept | None:
         """Return what masking did to a window, as it was read last; None if that is not known."""
@@ -114,11 +143,10 @@ class QuotaUse:
         if not lines:
             return None
         best = min(line.noise for line in lines)
-        # It is told of this window alone, and only where all likely lines agree.
-        mine = [*_find_present(requests, window)]
-        kept = [sum(request.kept[kind] for request in mine) for kind in range(3)]
-        error = sum(request.error for request in mine)
-        ranges = [line.price(kept, error) for line in lines if line.noise <= _AS_LIKELY * best]
+        # This is about the present window alone, and is said only where all likely lines agree.
+        mine = self.present[account, window.name]
+        likely = [line for line in lines if line.noise <= _AS_LIKELY * best]
+        ranges = [line.price(mine.kept, mine.error) for line in likely]
         low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
         share, off = (low + high) / 2, (high - low) / 2
         return Kept(share, off) if off <= _MOST_ERROR * abs(share) else None
@@ -143,21 +171,6 @@ def _read_request(
     kept = price * (saved[0] + write * saved[2]), price * saved[1], price * write * saved[2]
     used = paid, price * read, price * write * written, output
     return _Request(when, windows, used, kept, price * record.saved_tokens_error)
-
-
-def _find_present(requests: Sequence[_Request], window: QuotaWindow) -> Iterator[_Request]:
-    """Yield the requests of a window as it was read last, also those whose answers were silent."""
-    begins = None
-    if window.resets is not None and window.minutes is not None:
-        begins = window.resets - 60 * window.minutes
-    is_present = True
-    for request in reversed(requests):
-        if (reading := request.windows.get(window.name)) is not None:
-            is_present = _is_same(reading, window)
-        elif begins is not None:
-            is_present = request.when.timestamp() >= begins
-        if is_present:
-            yield request
 
 
 def _is_same(window: QuotaWindow, other: QuotaWindow) -> bool:
