@@ -21,6 +21,7 @@ from masking.model import places_masked
 from masking.prices import Pricing
 from masking.rewrite import Rewrite, Step, Strategies, meet
 from masking.tokens import TokenCounter
+from masking.wire import OnHistoryEdit
 
 RoadName = Literal["mask", "shorten", "clear", "drop"]
 
@@ -33,6 +34,7 @@ class Road:
     settings: what switches it on for good, by the setting's path.
     gives_up: what it costs besides money.
     open_to: for whom it is there.
+    bindings: what the provider may do to changed results where the model binds its reasoning.
     adds_output: whether its answers may grow.
     adapt: returns the strategies with which a request goes this way.
     asks: what `Step.rewrite` is called with.
@@ -45,6 +47,7 @@ class Road:
     settings: Mapping[str, object] = field(default_factory=dict)
     gives_up: str
     open_to: str
+    bindings: tuple[OnHistoryEdit, ...] = ("refuses", "may_refuse", "drops")
     adds_output: bool = False
     adapt: Callable[[Strategies], Strategies] = lambda strategies: strategies
     asks: Mapping[str, bool] = field(default_factory=dict)
@@ -91,6 +94,7 @@ ROADS: Mapping[str, Road] = {
             gives_up="The old results, with errors and short ones among them.",
             open_to="Claude models that bind their reasoning, at Anthropic's own API or one like "
             "it; not at Bedrock or Vertex, behind Envoy, or in LiteLLM.",
+            bindings=("refuses", "may_refuse"),
             asks={"clears": True},
             is_open=lambda step: step.can_clear,
         ),

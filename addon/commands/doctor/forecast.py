@@ -1,22 +1,15 @@
 """Whether an agent's old tool results will be masked as things are, and if not, what else saves."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from addon.accounts import Learned
 from addon.agents import CLAUDE_CODE, Agent
 from addon.commands.doctor.report import Finding, note, ok
 from masking.config import Settings
-from masking.roads import ROADS, RoadName
+from masking.roads import OPTIONAL_ROADS
 from masking.wire import find_messages_binding, find_responses_binding
 
 _HELP = "docs/agents.md#roads"
-
-_OTHER_ROADS: Mapping[str, tuple[RoadName, ...]] = {
-    "refuses": ("shorten", "clear", "drop"),
-    "may_refuse": ("shorten", "clear", "drop"),
-    "drops": ("shorten", "drop"),
-}
-"""What is open where a model binds its reasoning, by what the provider does to a changed prompt."""
 
 
 def foresee(
@@ -47,7 +40,7 @@ def foresee(
     if binding == "may_refuse" and agent.recovers and "takes" in verdicts:
         yield ok(f"{called}: old results will be masked, because your account accepts that")
         return
-    roads = [ROADS[name] for name in _OTHER_ROADS[binding]]
+    roads = [road for road in OPTIONAL_ROADS if binding in road.bindings]
     if taken := [road.option for road in roads if road.is_taken(settings)]:
         yield ok(f"{called} binds its reasoning; {', '.join(taken)} is on, and saves all the same")
         return
