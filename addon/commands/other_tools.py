@@ -1,7 +1,7 @@
 """Other programs that make an agent's requests smaller: a row each, and how one is noticed.
 
 Two of them cut twice: what the one has shortened, the other shortens or masks again, and each
-figures its saving as if it were alone. Nothing is done about them; the user is told.
+figures its saving as if it were alone. We change nothing about them, and tell the user.
 """
 
 import re

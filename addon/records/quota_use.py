@@ -46,7 +46,7 @@ _MOST_ERROR = 0.5
 """Of an amount; one that may be further off is not said."""
 
 _AS_LIKELY = 1.1
-"""A line this many times as far from the readings as the best one is as likely."""
+"""A line counts as likely if it is at most this many times as far off as the best one."""
 
 _EXPECTED = ((1, 0.35, 0.7), (2, 0.0, 0.25), (3, 0.0, 0.5))
 """What is expected of the weights of read, written and output, by their place: the mean, and how
@@ -57,7 +57,7 @@ is written, and the output, count about as much as their prices: the line has wh
 _TIMES, _TINY = 4, 1e-12
 
 _Row = tuple[float, float, float, float, float, float]
-"""A reading: what had been used until then, as in `_Request.used`, the time, and what was told."""
+"""A reading: what had been used before it, as in `_Request.used`; the time; the share it told."""
 
 _LEARNED = 5
 """How many weights are learned: one for each column of a row but the last."""

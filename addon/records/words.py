@@ -516,7 +516,7 @@ def _render_kept(use: QuotaUse, account: str, window: QuotaWindow) -> str:
 NOT_KNOWN_YET = "not known yet"
 
 _WHOLE_PERCENT = 0.02
-"""Below it, a part of a window is told with a tenth of a percent."""
+"""Smaller shares of a window are shown with one decimal."""
 
 
 def list_quota(tally: Tally, now: datetime, *, is_full: bool = False) -> Iterator[str]:

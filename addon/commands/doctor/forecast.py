@@ -24,7 +24,7 @@ def foresee(
     model: as the agent sends it; empty if it is not known. origin: where that is said, in words.
     learned: what is known of the user's accounts.
     """
-    if not settings.any_changes:  # which is told with the configuration
+    if not settings.any_changes:  # the check of the configuration says so
         return
     if not model:
         yield ok(f"{agent.name}: old results are masked, unless the model binds its reasoning")
