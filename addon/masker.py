@@ -25,6 +25,7 @@ from masking.errors import WireError
 from masking.held import AwaitedAnswer, HeldHistories, HeldRequest
 from masking.memory import Memories, digest_opening, is_held_out
 from masking.model import Decision
+from masking.proof import Prover
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Step, meet
 from masking.wire import OnHistoryEdit
@@ -114,6 +115,7 @@ class Masker:
         self._recall = RecallWriter()
         self._pool = pool
         self._cache = RequestCache()
+        self._prover = Prover()
         self._pricer = Pricer()
 
     async def mask(self, carrier: Carrier, received: Received) -> Masked:
@@ -195,6 +197,7 @@ class Masker:
             purpose=received.purpose,
             now=received.time.timestamp(),
             lifetime=priced.lifetime,
+            prover=self._prover,
         )
 
         # Decide what goes out, and what does if that is refused.

@@ -32,3 +32,10 @@ class WireError(ValueError):
         super().__init__(f"{problem} in '{path}'")
         self.problem = problem
         self.path = path
+
+
+class ProofError(WireError):
+    """A request that must not leave as it was rewritten: more may change in it than should."""
+
+    def __init__(self, doubt: str) -> None:
+        super().__init__(f"not proven: {doubt}")

@@ -15,7 +15,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby, pairwise
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from masking.conversation import (
     read_shortened,
     shortened_history,
 )
+from masking.edit.json_list import list_decoder
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.errors import WireError
@@ -505,25 +506,17 @@ def cut_elements(
     rest = body if at == head else body[:head] + body[at:]
     for path in list_paths:
         try:
-            holder = _span_decoder(path).decode(rest)
+            holder = list_decoder(path).decode(rest)
         except ValueError:
             continue
         for key in path:
-            holder = getattr(holder, str(key))
-        return [*map(bytes, holder)]
+            holder = getattr(holder, str(key), None)
+        if holder is not None:
+            return [*map(bytes, holder)]
     raise ValueError("no list")
 
 
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-@cache
-def _span_decoder(path: Path) -> msgspec.json.Decoder[Any]:
-    """Return a decoder that finds the spans of the list at a path, and skips all else."""
-    kind: Any = list[msgspec.Raw]
-    for key in reversed(path):
-        kind = msgspec.defstruct("Holder", [(str(key), kind)])
-    return msgspec.json.Decoder(kind)
 
 
 def _decode_element(data: bytes) -> tuple[dict[str, Any], int]:

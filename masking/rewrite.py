@@ -20,9 +20,11 @@ from masking.arrival import (
 )
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import apply
+from masking.errors import ProofError
 from masking.held import AwaitedAnswer, Continued, HeldRequest
 from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
+from masking.proof import Prover, Terms
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
 from masking.reduction import (
     ReductionOptions,
@@ -46,6 +48,7 @@ from masking.window.clearing import decide_clearing
 from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
 from masking.wire import CHAT, Added, HeldHistory, OnHistoryEdit, Purpose, WireFormat
+from masking.written import Wording
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +150,7 @@ def rewrite_request(
     """
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
-    return meet(read_request(body, wire, path), strategies, prices).rewrite()
+    return meet(read_request(body, wire, path), strategies, prices, prover=Prover()).rewrite()
 
 
 def meet(
@@ -162,6 +165,7 @@ def meet(
     purpose: Purpose = "answer",
     now: float = 0.0,
     lifetime: float = math.inf,
+    prover: Prover | None = None,
 ) -> "Step":
     """Return a request as a step of its conversation, with what is remembered of that.
 
@@ -172,6 +176,7 @@ def meet(
     observed: whether the request goes out unchanged, and only its figures are wanted.
     purpose: what it asks for; only what gets an answer is remembered.
     now, lifetime: when it leaves, and after how long its provider forgets a prompt, in seconds.
+    prover: proves what leaves; None where nothing does, as in a replay.
 
     Whatever will be sent as its client wrote it, because a strategy is off, is forgotten. Raises
     WireError if results that were shortened before cannot be.
@@ -210,6 +215,7 @@ def meet(
         purpose=purpose,
         now=now,
         lifetime=lifetime,
+        prover=prover,
     )
 
 
@@ -240,6 +246,7 @@ class Step:
     purpose: Purpose = "answer"
     now: float = 0.0
     lifetime: float = math.inf
+    prover: Prover | None = None
 
     @property
     def client(self) -> Conversation:
@@ -278,12 +285,15 @@ class Step:
         masks_new: off, the window masks nothing that it has not masked before.
 
         No byte changes outside what `rewrite_request` says, and the edits that ask a provider to
-        clear or to drop. Raises WireError if the edits cannot be made and proven.
+        clear or to drop. Raises WireError if the edits cannot be made, and ProofError if what
+        leaves cannot be proven; where reasoning is bound to what was sent before, that is tried
+        first.
         """
         arrived, policy, held = self.arrived, self.strategies.schema1, self.held
         conversation, strategies = arrived.conversation, self.strategies
         if held is not None:  # it has nothing old
             before = held.continued.left_out
+            self._prove(conversation.request.body, Edits(), None, None)
             return Rewrite(
                 body=conversation.request.body,
                 conversation=conversation,
@@ -355,6 +365,13 @@ class Step:
                 dropped = find_dropped_reasoning(conversation, past)
         if added is not None:
             body = conversation.request.add(body, edits, conversation.list_path, added)
+        try:
+            self._prove(body, edits, added, past)
+        except ProofError:
+            # Reasoning since then is bound to what was sent before, so that is sent again.
+            if not (masks_new and was_masked and binding is not None):
+                raise
+            return self.rewrite(takes_changes=takes_changes, drops=drops, masks_new=False)
         return Rewrite(
             body=body,
             conversation=conversation,
@@ -372,6 +389,33 @@ class Step:
             betas=(beta,) if beta else (),
             arrived=arrived,
         )
+
+    def _prove(self, body: bytes, edits: Edits, added: Added | None, past: Past | None) -> None:
+        """Prove that a body may leave. Raises ProofError on any doubt."""
+        client, strategies = self.client.request, self.strategies
+        if self.prover is None or body is client.body:
+            return
+        # In use are the templates of the settings, and those in which something was sent before.
+        redaction, reduction = strategies.redaction, strategies.reduction
+        renderings = [strategies.schema1.rendering]
+        renderings += [move.rendering for move in (() if past is None else past.moves)]
+        placeholders = [Wording(each.template, each.arguments_chars) for each in renderings]
+        if redaction.redacts:
+            template, arguments_chars = (
+                redaction.placeholder_template,
+                redaction.placeholder_arguments_chars,
+            )
+            placeholders.append(Wording(template, arguments_chars))
+        cuts = [each.words for each in self.arrived.shortened if each.words is not None]
+        markers = [Wording(each.marker_template, each.arguments_chars) for each in cuts]
+        terms = Terms(
+            placeholders=tuple(dict.fromkeys(placeholders)),
+            markers=tuple(dict.fromkeys(markers)),
+            line_chars=reduction.max_observation_chars if reduction.reduces else None,
+            order=edits.order(len(self.client.elements)) if edits.moves else None,
+            added=added,
+        )
+        self.prover.prove(client.body, body, client.wire, terms, self.opening)
 
     @property
     def has_dropped(self) -> bool:

@@ -18,6 +18,7 @@ ROOMS = {
     "wire": ("masking.wire",),
     "edit": ("masking.edit",),
     "index": ("masking.conversation", "masking.request_cache"),
+    "proof": ("masking.proof", "masking.written"),
     "window": ("masking.window",),
     "strategies": (
         *("masking.arrival", "masking.redaction", "masking.reduction"),
@@ -69,7 +70,10 @@ ROOMS = {
 """The modules and folders of each room; one that is in none is a `KeyError` here."""
 
 LEAVES = ("nouns", "tokens", "prices", "wire", "edit", "index")
-CORE = (*LEAVES, "window", "strategies", "memory", "road", "accounting", "roads", "config", "face")
+CORE = (
+    *(*LEAVES, "proof", "window", "strategies", "memory"),
+    *("road", "accounting", "roads", "config", "face"),
+)
 
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "nouns": (),
@@ -79,6 +83,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "edit": ("nouns",),
     "wire": ("nouns", "tokens"),
     "index": ("nouns", "edit", "wire"),
+    # What proves a request knows nothing of those who have decided it.
+    "proof": ("nouns", "tokens", "edit", "wire"),
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.
     "window": LEAVES,
@@ -86,7 +92,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     # What was sent before is remembered in the window's terms, whatever format it was in.
     "memory": (*LEAVES, "window", "strategies"),
     # Where formats, strategies and what is remembered meet: for bytes, and for a list of messages.
-    "road": (*LEAVES, "window", "strategies", "memory"),
+    "road": (*LEAVES, "proof", "window", "strategies", "memory"),
     # Nothing that works knows where its settings came from.
     "config": (*LEAVES, "window", "strategies", "road"),
     "accounting": (*LEAVES, "window", "strategies", "memory", "road"),

@@ -1,4 +1,4 @@
-"""The one room that writes: it replaces texts in a request's bytes, and proves the outcome.
+"""The one room that writes: it replaces texts in a request's bytes.
 
 `splice` is in the module of its name, which a face would hide.
 """

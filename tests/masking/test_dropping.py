@@ -16,6 +16,7 @@ from addon.memory import decode_branches, encode_branches
 from masking.accounting import read_prompt
 from masking.memory import BoundaryMemory, Memories, Remembered
 from masking.model import Decision
+from masking.proof import Prover
 from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.tokens import TokenCounter
 from masking.window import BoundaryPrices, MaskPolicy
@@ -80,7 +81,7 @@ class Session:
             self.restart()
         client = read_request(self.body, MESSAGES, "/v1/messages")
         strategies = Strategies(schema1=step.policy)
-        met = meet(client, strategies, step.prices, self.memories, lifetime=DAY)
+        met = meet(client, strategies, step.prices, self.memories, lifetime=DAY, prover=Prover())
         rewrite = met.rewrite(drops=step.drops)
         met.remember(rewrite)
         return rewrite
@@ -193,7 +194,9 @@ def test_without_a_memory_and_beside_clearing_nothing_is_dropped() -> None:
     client = read_request(session.body, MESSAGES, "/v1/messages")
     alone = meet(client, Strategies(schema1=POLICY)).rewrite(drops=True)
     assert (False, client.request.body) == (alone.drops, alone.body)
-    met = meet(client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY)
+    met = meet(
+        client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY, prover=Prover()
+    )
     cleared = met.rewrite(drops=True, clears=True)
     assert (True, False) == (cleared.clearing is not None, cleared.drops)
     assert ("context-management-2025-06-27",) == cleared.betas
@@ -207,7 +210,14 @@ def test_a_provider_also_clears_what_a_client_has_added_to_a_result() -> None:
             session.take(Step(drops=False))
             session.messages[-1]["content"][0]["content"] += reminder
         client = read_request(session.body, MESSAGES, "/v1/messages")
-        met = meet(client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY)
+        met = meet(
+            client,
+            Strategies(schema1=POLICY),
+            SLIDES,
+            session.memories,
+            lifetime=DAY,
+            prover=Prover(),
+        )
         cleared = met.rewrite(clears=True)
         assert ["cleared", "cleared"] == reasons(cleared.decisions)[:2]
         prompt = read_prompt(cleared, TokenCounter())
@@ -220,7 +230,9 @@ def test_what_was_dropped_in_a_conversation_is_not_cleared_in_it() -> None:
     for _ in range(4):
         session.take(Step())
     client = read_request(session.body, MESSAGES, "/v1/messages")
-    met = meet(client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY)
+    met = meet(
+        client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY, prover=Prover()
+    )
     both = met.rewrite(clears=True)
     assert (None, True) == (both.clearing, both.drops)
 

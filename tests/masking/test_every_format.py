@@ -16,13 +16,13 @@ from masking.memory import BoundaryMemory, digest_answers, digest_opening
 from masking.model import Decision, Element, parse_arguments
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, Strategies, read_request
+from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
 from tests.support.builders import MASK_ALL, OLD, TEMPLATE, policy
 from tests.support.made_up_format import MADE_UP, NOTE, change
 from tests.support.marks import as_one_test
-from tests.support.priced import PricedPolicy, decide, rewrite_request
+from tests.support.priced import PricedPolicy, decide, prices_of, rewrite_request
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     IN_TWO_FORMATS,
@@ -333,7 +333,8 @@ def test_an_element_is_read_once(writer: Writer) -> None:
     counting = change(writer.wire, read_element=staticmethod(read_counting))
     options = reduce_to(2_400, summary_max_chars=600)
     strategies = Strategies(schema1=SLIDING, reduction=options)
-    changed = rewrite_request(read_request(told.body, counting), strategies)
+    client = read_request(told.body, counting)
+    changed = meet(client, strategies, prices_of(SLIDING)).rewrite()  # the proof reads for itself
     masked = {changed.conversation.results[place].element for place in changed.masked}
     assert masked
     assert len(told.items) + len(masked) + 1 == count

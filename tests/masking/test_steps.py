@@ -3,15 +3,22 @@
 import json
 from typing import Any
 
+import pytest
+
 from masking.arrival import ArrivalPolicy
+from masking.errors import ProofError
 from masking.held import HeldHistories
 from masking.memory import BoundaryMemory, Memories
+from masking.proof import Prover, Terms
 from masking.request_cache import decode_request
 from masking.rewrite import Step, Strategies, meet, read_request
 from masking.window import MaskPolicy
+from masking.window.placeholder import SHIPPED_TEMPLATE
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
+from tests.support.builders import OLD
+from tests.support.wire_conversations import WRITERS, User, turn
 
 MASKS = Strategies(schema1=MaskPolicy(True, 1), arrival=ArrivalPolicy(enabled=True))
 
@@ -30,7 +37,9 @@ def write_body(turns: int, **fields: object) -> bytes:
 
 def take_step(turns: int, memories: Memories | None, *, observed: bool = False) -> Step:
     conversation = read_request(write_body(turns))
-    return meet(conversation, MASKS, memories=memories, observed=observed, lifetime=300.0)
+    return meet(
+        conversation, MASKS, memories=memories, observed=observed, lifetime=300.0, prover=Prover()
+    )
 
 
 def test_without_a_memory_nothing_is_remembered_and_nothing_to_forget() -> None:
@@ -84,3 +93,38 @@ def test_a_history_that_nobody_names_begins_with_the_request() -> None:
 
     found = [is_held(CHAT), is_held(MESSAGES), is_held(MESSAGES, thread={})]
     assert [False, False, True] == found
+
+
+class Doubting(Prover):
+    """Doubts whatever has more placeholders than it is told."""
+
+    most = 9
+
+    def prove(
+        self, client: bytes, sent: bytes, wire: WireFormat, terms: Terms, conversation: bytes = b""
+    ) -> None:
+        if sent.count(b"chars masked]") > self.most:
+            raise ProofError("too many")
+        super().prove(client, sent, wire, terms, conversation)
+
+
+def test_on_doubt_bound_reasoning_gets_what_was_sent_before() -> None:
+    """Where nothing is bound, the client's own request leaves, which is for the caller to do."""
+    shipped = MaskPolicy(True, 1, placeholder_template=SHIPPED_TEMPLATE)
+    for model, expected in (("claude-opus-5-5", 2), ("claude-opus-4-1", None)):
+        prover, memories = Doubting(), Memories(BoundaryMemory())
+        turns = [step for number in range(6) for step in turn(f"{number}", OLD)]
+        for end in (3, 4):
+            told = WRITERS[1].tell(User("Mend it."), *turns[: 2 * end])
+            body = json.dumps({**told.document, "model": model}).encode()
+            client = read_request(body, MESSAGES, "/v1/messages")
+            step = meet(client, Strategies(schema1=shipped), memories=memories, prover=prover)
+            assert (client.binding is None) == (expected is None)
+            if expected is None and end == 4:
+                with pytest.raises(ProofError):
+                    step.rewrite(takes_changes=True)
+                continue
+            rewrite = step.rewrite(takes_changes=True)
+            step.remember(rewrite)
+            assert 2 == rewrite.body.count(b"chars masked]") == len(rewrite.masked)
+            prover.most = 2

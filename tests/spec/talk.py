@@ -5,6 +5,7 @@ from typing import Final
 
 from masking import Decision, MaskPolicy, Rewrite
 from masking.memory import BoundaryMemory, Memories, Remembered
+from masking.proof import Prover
 from masking.rewrite import Strategies, meet, rewrite_request
 from masking.window import FREE, BoundaryPrices
 from masking.wire import FORMATS
@@ -61,6 +62,7 @@ class Proxy:
     def restart(self) -> None:
         self._memory = BoundaryMemory(self._file.__setitem__)
         self._memory.load(self._file.items())
+        self._prover = Prover()
 
     def send(
         self,
@@ -73,7 +75,15 @@ class Proxy:
         conversation = told.read()
         if isinstance(policy, MaskPolicy):
             policy = Strategies(schema1=policy)
-        step = meet(conversation, policy, prices, Memories(self._memory), now=now, lifetime=300.0)
+        step = meet(
+            conversation,
+            policy,
+            prices,
+            Memories(self._memory),
+            now=now,
+            lifetime=300.0,
+            prover=self._prover,
+        )
         rewrite = step.rewrite()
         step.remember(rewrite)
         return rewrite

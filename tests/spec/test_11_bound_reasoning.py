@@ -19,6 +19,7 @@ import pytest
 from masking import MaskPolicy, Rewrite, find_format
 from masking.conversation import Conversation
 from masking.memory import BoundaryMemory, Memories
+from masking.proof import Prover
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies, meet, read_request, rewrite_request
 from masking.window import FREE as FREE_PRICES
@@ -86,7 +87,14 @@ def send(body: bytes, bound: Bound, policy: MaskPolicy, memory: BoundaryMemory |
     assert match is not None
     memories = None if memory is None else Memories(memory)
     conversation = read_request(body, match.wire, bound.path)
-    step = meet(conversation, Strategies(schema1=policy), FREE_PRICES, memories, lifetime=300.0)
+    step = meet(
+        conversation,
+        Strategies(schema1=policy),
+        FREE_PRICES,
+        memories,
+        lifetime=300.0,
+        prover=Prover(),
+    )
     rewrite = step.rewrite()
     step.remember(rewrite)
     return rewrite
@@ -153,7 +161,9 @@ def test_an_account_that_takes_it_has_results_masked_before_reasoning(
     body, match = tell(bound, *TALK), find_format("POST", bound.path)
     assert match is not None
     policy = replace(SHORT, bound_reasoning=setting)
-    step = meet(read_request(body, match.wire, bound.path), Strategies(schema1=policy))
+    step = meet(
+        read_request(body, match.wire, bound.path), Strategies(schema1=policy), prover=Prover()
+    )
     rewrite = step.rewrite(takes_changes=True)
     is_masked = bound.binding == "may_refuse" and setting != "keep"
     assert is_masked == (reasons(rewrite) == ["masked", "masked", "masked", "in_window"])
@@ -208,7 +218,16 @@ def clear(
 ) -> Rewrite:
     """Ask the provider to clear, and remember the request as one that was taken."""
     strategies, memories = Strategies(schema1=policy), Memories(memory)
-    step = meet(conversation, strategies, prices, memories, only=only, now=now, lifetime=300.0)
+    step = meet(
+        conversation,
+        strategies,
+        prices,
+        memories,
+        only=only,
+        now=now,
+        lifetime=300.0,
+        prover=Prover(),
+    )
     rewrite = step.rewrite(clears=True)
     step.remember(rewrite)
     return rewrite

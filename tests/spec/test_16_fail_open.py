@@ -9,6 +9,7 @@ import asyncio
 import gzip
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -18,8 +19,10 @@ import pytest
 from addon.masker import Masker
 from addon.stages import Received, Run
 from addon.threads import Pool
-from masking import rewrite_request
+from masking import request_cache, rewrite_request
 from masking.config import Settings, parse_settings
+from masking.edit.splice import splice
+from masking.model import Edits
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
@@ -91,6 +94,31 @@ def test_an_exception_inside_sends_the_clients_bytes(
         told = writer.tell(*TALK, User("Write a summary of the conversation so far."))
     expected = (told.body, "internal error (ValueError)")
     assert expected == send(told, change(writer.wire, **{BREAKS[fault]: break_down}), tmp_path)
+
+
+@IN_TWO_FORMATS
+def test_what_cannot_be_proven_does_not_leave(
+    writer: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault in what edits, which only the proof can notice: the name of a tool is another."""
+
+    def rename(
+        body: bytes,
+        document: Mapping[str, object],
+        edits: Edits,
+        *,
+        ascii_only: bool | None = None,
+    ) -> bytes:
+        return splice(body, document, edits, ascii_only=ascii_only).replace(b"shell", b"shelf")
+
+    monkeypatch.setattr(request_cache, "splice", rename)
+    told = writer.tell(*TALK)
+    body, problem = send(told, writer.wire, tmp_path)
+    assert problem in (
+        "not proven: more of an element changes",
+        "not proven: a text is no template's",
+    )
+    assert told.body == body
 
 
 @IN_TWO_FORMATS

@@ -10,6 +10,7 @@ from masking.history import History
 from masking.memory import ConversationContext
 from masking.model import ChatMessage, Decision
 from masking.prices import PriceStep, ReadsAt
+from masking.proof import Prover
 from masking.rewrite import Rewrite, Strategies, meet, read_request
 from masking.window import (
     FREE,
@@ -69,13 +70,15 @@ def rewrite_request(
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
     takes_changes: bool = False,
+    prover: Prover | None = None,
 ) -> Rewrite:
     """Rewrite a request, or a conversation that was read, with a past that a test has made."""
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
     client = read_request(request, wire, path) if isinstance(request, bytes) else request
     prices = prices_of(strategies.schema1) if prices is None else prices
-    step = replace(meet(client, strategies, prices, only=only), context=context)
+    step = meet(client, strategies, prices, only=only, prover=prover or Prover())
+    step = replace(step, context=context)
     return step.rewrite(takes_changes=takes_changes)
 
 

@@ -28,9 +28,11 @@ MASKER = "addon/masker.py"
 MEMORY = "masking/memory.py"
 STORE = "addon/store.py"
 REQUEST_CACHE = "masking/request_cache.py"
+PROOF = "masking/proof.py"
 
 COSTS = "tests/masking/accounting/test_cost.py"
 TALLY = "tests/records/test_tally.py"
+PROVEN = "tests/masking/test_proof.py"
 REQUESTS = "tests/masking/test_request_cache.py"
 
 
@@ -83,6 +85,55 @@ MUTATIONS = (
         "if spliced is not None and _is_proven(spliced, document, edits, list_path):",
         "if spliced is not None:",
         "tests/spec/test_01_bytes.py",
+    ),
+    Mutation(
+        "the proof of what stands around the elements",
+        PROOF,
+        "return before.head == after.head and before.tail == after.tail",
+        "return before.head == after.head",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of an element",
+        PROOF,
+        '_insist(item == changed, "more of an element changes")',
+        "",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of its bytes",
+        PROOF,
+        "return old[at:] == new[at + moved :]",
+        "return True",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of a placeholder",
+        PROOF,
+        "if any(new == write(each, text, result, call) for each in terms.placeholders):",
+        "if terms.placeholders:",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of pairs",
+        PROOF,
+        "pairs += [(before, at) for before in waiting.pop(call.call_id, ())]",
+        "pass",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof that the model has read what is masked",
+        PROOF,
+        "_insist(not found.masks or place < request.last_answer",
+        "_insist(not found.masks or place",
+        PROVEN,
+    ),
+    Mutation(
+        "what is known to be proven, by all of its bytes",
+        PROOF,
+        "if found is None or found[:2] != (old, new):",
+        "if found is None or found[0] != old:",
+        PROVEN,
     ),
     Mutation(
         "idempotence",

@@ -23,6 +23,7 @@ import orjson
 
 from masking.config import parse_settings
 from masking.memory import BoundaryMemory
+from masking.proof import Prover
 from masking.reduction import ReductionOptions
 from masking.request_cache import RequestCache, cut_elements
 from masking.rewrite import Strategies, read_request
@@ -157,13 +158,13 @@ def play(
 
     Nothing is known of the first one, not even the tokens of its texts.
     """
-    table, strategies, times = RequestCache(), Strategies(schema1=policy), []
+    table, prover, strategies, times = RequestCache(), Prover(), Strategies(schema1=policy), []
     _forget_texts()
     for now, body in enumerate(bodies):
         start = time.thread_time()
         conversation = table.read(body, writer.wire, writer.path)
         context = memory.lookup(conversation, float(now), math.inf) if memory else None
-        rewrite = rewrite_request(conversation, strategies, context=context)
+        rewrite = rewrite_request(conversation, strategies, context=context, prover=prover)
         if memory and context:
             memory.store(context, rewrite.past)
         times.append(time.thread_time() - start)

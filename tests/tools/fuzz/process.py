@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from masking.errors import WireError
 from masking.memory import BoundaryMemory, digest_opening
+from masking.proof import Prover
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies
 from tests.support.priced import rewrite_request
@@ -28,6 +29,7 @@ class Process:
 
     def __init__(self, cache: RequestCache, *, remembers: bool) -> None:
         self._cache = cache
+        self._prover = Prover()
         self._memory = BoundaryMemory() if remembers else None
 
     def mask(self, sent: Sent) -> Rewrite | str:
@@ -43,14 +45,18 @@ class Process:
         writer, memory = sent.writer, self._memory
         conversation = self._cache.read(sent.body, writer.wire, writer.path)
         if memory is None:
-            return rewrite_request(conversation, sent.strategies)
+            return rewrite_request(conversation, sent.strategies, prover=self._prover)
         context = memory.lookup(conversation, sent.now, 300.0)
-        rewrite = rewrite_request(conversation, sent.strategies, only=None, context=context)
+        rewrite = rewrite_request(
+            conversation, sent.strategies, only=None, context=context, prover=self._prover
+        )
         memory.store(context, rewrite.past)
         return rewrite
 
 
 _RAISED = "raised:"
+_NOT_PROVEN = "not proven:"
+"""What is rewritten rightly must be proven, or it would leave unmasked."""
 
 
 def compare(cold: Rewrite | str, warm: Rewrite | str) -> str | None:
@@ -59,7 +65,7 @@ def compare(cold: Rewrite | str, warm: Rewrite | str) -> str | None:
     Representations are compared, as 1, 1.0 and true are equal in Python.
     """
     for outcome in (cold, warm):
-        if isinstance(outcome, str) and outcome.startswith(_RAISED):
+        if isinstance(outcome, str) and outcome.startswith((_RAISED, _NOT_PROVEN)):
             return outcome
     if isinstance(cold, str) or isinstance(warm, str):
         told = [each if isinstance(each, str) else "rewritten" for each in (cold, warm)]

@@ -1,0 +1,346 @@
+"""Prove that a request may leave: by the client's bytes and the contract alone.
+
+If you trust nothing else in this house, read this file. It knows neither why a result was chosen
+nor how bytes are edited: it imports JSON, the readers of formats, and `written`, which says anew
+what templates write. A request leaves only if it is the client's own but for this:
+
+1. Around the elements of the list, each byte is the client's. A road that a user has switched on
+   adds one field.
+2. The elements are the client's, in their order. A reduction leaves out whole pairs of a call and
+   its results, and puts one message of the user's in place of all.
+3. In an element each byte is the client's, but for the texts and images of tool results.
+4. What stands in place of a text is what a template in use writes for that text and a call which
+   its result may answer; or the text's own head, a marker, and its own tail; or a reduction's line.
+5. Behind the model's last words only what is shortened at arrival changes.
+
+On any other difference it does not leave like this.
+"""
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+from masking.edit.json_list import ListCut, cut_list
+from masking.edit.json_text import decode, decode_utf8, encode_string, find_spans
+from masking.errors import ProofError, WireError
+from masking.model import Call, Element, Path, ToolResult
+from masking.wire import Added, WireFormat
+from masking.written import Wording, is_line, is_shortened, write
+
+
+class Terms(NamedTuple):
+    """What may differ between the client's request and the one that leaves.
+
+    placeholders, markers: the templates in use.
+    line_chars: the longest line that a reduction writes in place of a text; None without one.
+    order: the client's place of each element that leaves, and None for one that is inserted; by
+        default all of them. It says only where to look: that these are the elements is proven.
+    added: what a road adds beside the list.
+    """
+
+    placeholders: tuple[Wording, ...] = ()
+    markers: tuple[Wording, ...] = ()
+    line_chars: int | None = None
+    order: Sequence[int | None] | None = None
+    added: Added | None = None
+
+
+class _Proven(NamedTuple):
+    """An element that differs: the client's, what leaves, and whether the model must know it."""
+
+    old: bytes
+    new: bytes
+    masks: bool
+
+
+MAX_BYTES = 32 << 20
+"""About how many bytes of elements are remembered."""
+
+
+class Prover:
+    """Proves requests, and remembers which elements of a conversation are proven.
+
+    That saves work and changes no outcome, as an element is known by all of its bytes. Threads may
+    share one.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._known: OrderedDict[bytes, dict[int, _Proven]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def prove(
+        self, client: bytes, sent: bytes, wire: WireFormat, terms: Terms, conversation: bytes = b""
+    ) -> None:
+        """Prove that `sent` may leave in place of `client`. Raises ProofError on any doubt.
+
+        `conversation` says whose elements may be known.
+        """
+        proven = _prove(client, sent, wire, terms, self._known.get(conversation, {}))
+        with self._lock:
+            self._bytes += _weigh(proven) - _weigh(self._known.pop(conversation, {}))
+            self._known[conversation] = proven
+            while self._bytes > self._max_bytes:
+                self._bytes -= _weigh(self._known.popitem(last=False)[1])
+
+
+def _weigh(proven: dict[int, _Proven]) -> int:
+    return sum([len(each.old) + len(each.new) for each in proven.values()])
+
+
+def _prove(
+    client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: dict[int, _Proven]
+) -> dict[int, _Proven]:
+    """Prove a request, and return by its place each element that differs."""
+    # Around the elements. Where the same bytes stand elsewhere, one way to cut them fits.
+    ways = (
+        (before, after)
+        for before in cut_list(client, wire.list_paths)
+        for after in cut_list(sent, wire.list_paths)
+        if _fit(before, after, terms.added)
+    )
+    fitting = next(ways, None)
+    if fitting is None:
+        raise ProofError("something else changes")
+    before, after = fitting
+
+    # Which elements there are.
+    request, order = _Request(before.elements, wire), terms.order
+    if order is None:
+        order = range(len(before.elements))
+        _insist(len(order) == len(after.elements), "there are not as many elements")
+        _insist(before.gaps == after.gaps, "something between elements changes")
+    else:
+        kept = [place for place in order if place is not None]
+        _insist(kept == sorted({*kept}) and len(kept) + 1 >= len(order), "the order changes")
+        _insist(len(order) == len(after.elements), "there are not as many elements")
+        request.prove_pairs(frozenset(kept))
+
+    # Each of them.
+    proven: dict[int, _Proven] = {}
+    for place, new in zip(order, after.elements, strict=True):
+        if place is None:
+            inserted = wire.read_element(decode(new))
+            is_said = inserted.speaker == "user" and not (inserted.calls or inserted.results)
+            _insist(is_said, "what is inserted is no message of the user's")
+        elif (old := before.elements[place]) != new:
+            found = known.get(place)
+            if found is None or found[:2] != (old, new):
+                found = _Proven(old, new, request.prove_element(place, new, terms))
+            _insist(not found.masks or place < request.last_answer, "a result is masked unread")
+            proven[place] = found
+    return proven
+
+
+def _insist(is_so: bool, doubt: str) -> None:
+    if not is_so:
+        raise ProofError(doubt)
+
+
+def _fit(before: ListCut, after: ListCut, added: Added | None) -> bool:
+    """Whether what stands around the elements is the same, but for what a road adds."""
+    if added is None:
+        return before.head == after.head and before.tail == after.tail
+    try:
+        document: Any = decode(before.head + before.tail)
+        return bool(_add(document, added.path, added) == decode(after.head + after.tail))
+    except WireError:
+        return False
+
+
+def _add(document: dict[str, Any], path: Path, added: Added) -> dict[str, Any]:
+    """Return a document with a value added at a path, or to the list there."""
+    key, *rest = path
+    value = document.get(str(key))
+    if rest:
+        value = _add(value or {}, tuple(rest), added)
+    elif added.in_list:
+        value = [*(value or ()), added.value]
+    elif value is None:
+        value = added.value
+    return {**document, str(key): value}
+
+
+class _Request:
+    """The client's elements, which are read only where that matters."""
+
+    def __init__(self, elements: list[bytes], wire: WireFormat) -> None:
+        self._elements, self._wire = elements, wire
+        self._read: dict[int, tuple[Any, Element]] = {}
+        self._calls: defaultdict[str | None, list[Call]] = defaultdict(list)
+        self._tries = 0
+
+    def read(self, place: int) -> Element:
+        """Return what the format reads in an element."""
+        found = self._read.get(place)
+        if found is None:
+            item = decode(self._elements[place])
+            found = self._read[place] = item, self._wire.read_element(item)
+        return found[1]
+
+    @cached_property
+    def last_answer(self) -> int:
+        """The place of the model's last words, or of what may be that; -1 without any."""
+        places = reversed(range(len(self._elements)))
+        return next((at for at in places if self.read(at).speaker in _ANSWERS), -1)
+
+    def prove_element(self, place: int, new: bytes, terms: Terms) -> bool:
+        """Prove an element, and return whether the model must have read what changes in it."""
+        results, item, changed = self.read(place).results, self._read[place][0], decode(new)
+        masks, swaps = False, list[_Swap]()
+        try:
+            # Each new value is looked at, and the old one put in its place. What still differs then
+            # is what must not.
+            for result in results:
+                tails = result.tails or ("",) * len(result.texts)
+                for slot, text, tail in zip(result.slots, result.texts, tails, strict=True):
+                    swap = _swap(item, changed, slot)
+                    if swap.old != swap.new:
+                        swaps.append(swap)
+                        value = swap.new
+                        if result.wrap is not None and isinstance(value, dict) and len(value) == 1:
+                            value = value[result.wrap]
+                        if not isinstance(value, str):
+                            raise ProofError("a text is none any more")
+                        _insist(value.endswith(tail), "what follows a text changes")
+                        written = value[: len(value) - len(tail)]
+                        masks |= self._prove_text(result, place, text, written, terms)
+                for image in result.images:
+                    swap = _swap(item, changed, image.slot)
+                    if swap.old != swap.new:
+                        swaps.append(swap)
+                        _insist(swap.new == image.text_part, "an image is not described")
+                        masks = True
+        except (LookupError, TypeError):
+            raise ProofError("an element changes its form") from None
+        _insist(item == changed, "more of an element changes")
+        _insist(_differ_in(self._elements[place], new, swaps), "spelling changes")
+        return masks
+
+    def _prove_text(
+        self, result: ToolResult, place: int, text: str, new: str, terms: Terms
+    ) -> bool:
+        """Prove what stands in place of a text; return whether the model must have read that."""
+        if terms.line_chars is not None and is_line(text, new, terms.line_chars):
+            return True
+        for tries, call in enumerate(self._find_calls(result, place), self._tries):
+            self._tries = tries
+            _insist(tries < _MOST_TRIES, "there are too many calls")
+            if any(new == write(each, text, result, call) for each in terms.placeholders):
+                return True
+            if any(is_shortened(each, text, new, result, call) for each in terms.markers):
+                return False
+        raise ProofError("a text is no template's")
+
+    def _find_calls(self, result: ToolResult, place: int) -> Iterator[Call]:
+        """Yield the calls that a result may answer, the likely ones first.
+
+        Those are the calls of its id; where there are none, or results go by order, any, or none.
+        """
+        for at in range(place, max(-1, place - _NEARBY), -1):
+            yield from (call for call in self.read(at).calls if call.call_id == result.call_id)
+        if not self._calls:
+            for at in range(len(self._elements)):
+                for call in self.read(at).calls:
+                    self._calls[call.call_id].append(call)
+        own = self._calls.get(result.call_id, ())
+        yield from own
+        if not own or self._wire.pairs_by_order:
+            for calls in self._calls.values():
+                yield from calls
+            yield Call(None, None, None)
+
+    def prove_pairs(self, kept: frozenset[int]) -> None:
+        """Prove that each result stays or goes with its call."""
+        declared: dict[str, int] = {}
+        waiting: defaultdict[str, list[int]] = defaultdict(list)
+        unanswered: list[tuple[int, Call]] = []  # of the last turn, where results go by order
+        pairs: list[tuple[int, int]] = []
+        for at in range(len(self._elements)):
+            element = self.read(at)
+            calls = [call for call in element.calls if call.call_id is not None]
+            if calls and self._wire.pairs_by_order:
+                unanswered = [(at, call) for call in calls]
+            for call in calls:
+                if call.call_id:
+                    declared[call.call_id] = at
+                    pairs += [(before, at) for before in waiting.pop(call.call_id, ())]
+            for result in element.results:
+                if result.call_id is None:
+                    continue
+                caller = declared.get(result.call_id)
+                for number, (call_at, call) in enumerate(unanswered):
+                    if _may_answer(result, call, is_named=caller is not None):
+                        caller = call_at
+                        del unanswered[number]
+                        break
+                if caller is not None:
+                    pairs.append((at, caller))
+                elif result.call_id:
+                    waiting[result.call_id].append(at)
+        _insist(all((one in kept) == (other in kept) for one, other in pairs), "a pair is parted")
+
+
+_ANSWERS = ("assistant", "unknown")
+_NEARBY = 64
+"""So many elements back a call is looked for before all are gone through."""
+
+_MOST_TRIES = 100_000
+"""So many calls are tried for the results of a request, so that no body takes forever."""
+
+
+def _may_answer(result: ToolResult, call: Call, *, is_named: bool) -> bool:
+    """Whether a result answers a call of the last turn, by its id if that is some call's."""
+    if is_named or (result.call_id and call.call_id):
+        return result.call_id == call.call_id
+    return result.tool in (None, call.tool)
+
+
+class _Swap(NamedTuple):
+    slot: Path
+    old: Any
+    new: Any
+
+
+def _swap(item: Any, changed: Any, slot: Path) -> _Swap:  # noqa: ANN401 - as decoded
+    """Put the old value of a slot in place of the new one, and return both."""
+    *parents, last = slot
+    for key in parents:
+        item, changed = item[key], changed[key]
+    new, changed[last] = changed[last], item[last]
+    return _Swap(slot, item[last], new)
+
+
+def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
+    """Whether the bytes of two elements differ in these values alone."""
+    # Nearly always they are texts, in order, as most clients spell them.
+    at = moved = 0
+    for _, was, now in swaps:
+        if not (isinstance(was, str) and isinstance(now, str)):
+            break
+        for was_ascii, now_ascii in product((False, True), repeat=2):
+            token = encode_string(was, ascii_only=was_ascii)
+            start = old.find(token[:_NEEDLE_BYTES], at)
+            written = old[at:start] + encode_string(now, ascii_only=now_ascii)
+            if start >= 0 and old.startswith(token, start) and new.startswith(written, at + moved):
+                break
+        else:
+            break
+        at, moved = start + len(token), moved + len(written) - (start - at) - len(token)
+    else:
+        return old[at:] == new[at + moved :]
+    # In general the values are found where they are.
+    paths, rest = {swap.slot for swap in swaps}, list[list[str]]()
+    for text in (decode_utf8(old), decode_utf8(new)):
+        spans = sorted(find_spans(text, paths).values.values())
+        ends = [0, *(span.end for span in spans)]
+        starts = [*(span.start for span in spans), len(text)]
+        rest.append([text[end:start] for end, start in zip(ends, starts, strict=True)])
+    return rest[0] == rest[1]
+
+
+_NEEDLE_BYTES = 48

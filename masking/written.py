@@ -1,0 +1,116 @@
+"""What may be written in place of a text, worked out anew for the proof.
+
+A second writer, as plain as the documentation of the fields. Nothing that writes into requests is
+imported here, so a fault there is no fault here.
+"""
+
+import json
+import re
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from masking.errors import printable
+from masking.model import Call, ToolResult
+from masking.tokens import estimate_tokens
+
+_FIELD = re.compile(
+    r"(\{(?:tool_call_id|tool_name|original_chars|original_tokens|left_out_chars|arguments|recall)\})"
+)
+_NAME_CHARS = 64
+_UNKNOWN_TOOL = "inconnu"
+_RECALL_BYTES = 8
+_DOTS = "..."
+
+_MOST_ALIKE = 100
+"""How often a text may say by itself what a marker says."""
+
+_DISPATCHED = re.compile(
+    "BEGIN_DISPATCH_RESULT(?:(?!BEGIN_DISPATCH_RESULT|END_DISPATCH_RESULT).)*END_DISPATCH_RESULT",
+    re.DOTALL,
+)
+
+
+class Wording(NamedTuple):
+    """A template in use, and to how many code points it cuts a call's arguments."""
+
+    template: str
+    arguments_chars: int
+
+
+@lru_cache(64)
+def _split(template: str) -> tuple[str, ...]:
+    return tuple(_FIELD.split(template))
+
+
+def write(
+    wording: Wording, text: str, result: ToolResult, call: Call, left_out: int | None = None
+) -> str:
+    """Return what a template writes for a text, if its result answers this call."""
+    pieces = []
+    for piece in _split(wording.template):
+        match piece:
+            case "{tool_call_id}":
+                piece = (result.call_id or "")[:_NAME_CHARS]
+            case "{tool_name}":
+                piece = (call.tool or _UNKNOWN_TOOL)[:_NAME_CHARS]
+            case "{original_chars}":
+                piece = str(len(text))
+            case "{original_tokens}":
+                piece = str(estimate_tokens(text))
+            case "{left_out_chars}" if left_out is not None:
+                piece = str(left_out)
+            case "{recall}":
+                data = text.encode("utf-8", "surrogatepass")
+                piece = blake2b(data, digest_size=_RECALL_BYTES).hexdigest()
+            case "{arguments}":
+                piece = _write_arguments(call.arguments, wording.arguments_chars)
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def _write_arguments(arguments: object, max_chars: int) -> str:
+    """Return a call's arguments on one line; no more than four times `max_chars` is looked at."""
+    text = arguments if isinstance(arguments, str) else ""
+    if not (arguments is None or isinstance(arguments, str)):
+        text = json.dumps(arguments, ensure_ascii=False)
+    line = " ".join(text[: 4 * max_chars].split())
+    if len(text) > 4 * max_chars:
+        line += _DOTS
+    return printable(_cut(line, max_chars)) or "{}"
+
+
+def _cut(line: str, max_chars: int) -> str:
+    """Return at most so many code points; dots end what is cut, where there is room for them."""
+    if len(line) <= max_chars:
+        return line
+    room = max_chars - len(_DOTS)
+    return line[:room] + _DOTS if room >= 0 else line[:max_chars]
+
+
+def is_shortened(wording: Wording, text: str, new: str, result: ToolResult, call: Call) -> bool:
+    """Whether a text has become its own head, this marker, and its own tail."""
+    # How much is left out follows from the lengths, once it is known how long that number is.
+    for digits in range(1, len(str(len(text))) + 1):
+        sample = write(wording, text, result, call, 10 ** (digits - 1))
+        for length in {len(sample), len(sample.rstrip())}:  # no blanks end a text
+            left_out = len(text) - len(new) + length
+            if left_out < 1 or len(str(left_out)) != digits:
+                continue
+            marker = write(wording, text, result, call, left_out)[:length]
+            at = -1
+            for _ in range(_MOST_ALIKE):
+                at = new.find(marker, at + 1)
+                if at < 0:
+                    break
+                if text.startswith(new[:at]) and text.endswith(new[at + length :]):
+                    return True
+    return False
+
+
+def is_line(text: str, new: str, max_chars: int) -> bool:
+    """Whether a text has become a reduction's line, with its dispatch results below that."""
+    blocks = _DISPATCHED.findall(text)
+    kind = "dispatch output" if blocks else "observation"
+    line = f"[{kind} masked \N{EM DASH} {len(text) - sum(map(len, blocks))} chars]"
+    return new == "\n".join((_cut(line, max(1, max_chars)), *blocks))
