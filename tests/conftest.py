@@ -83,9 +83,9 @@ def _wants_live(config: pytest.Config) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Let one process more than there are cores run live tests: many of them wait for a proxy."""
-    return (yield) + _wants_live(config)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Let one process more than there are cores run tests: many of them wait for others."""
+    return (yield) + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
