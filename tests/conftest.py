@@ -28,6 +28,18 @@ settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True
 settings.register_profile("deep", deadline=None, max_examples=100, print_blob=True, database=None)
 settings.load_profile("quick")
 
+ON_ONE_PYTHON = (
+    *("tests/look/", "tests/masking/", "tests/provider/", "tests/replay/", "tests/spec/"),
+    *("tests/studio/", "tests/addon/test_advice.py", "tests/commands/test_tun"),
+    *("tests/records/test_harm.py", "tests/records/test_paired_runs.py"),
+    *("tests/recordings/test_recordings_hygiene.py", "tests/test_client_table.py"),
+    *("tests/test_docs.py", "tests/test_imports.py", "tests/test_marks.py"),
+    *("tests/test_mutations.py", "tests/test_order.py", "tests/test_rooms.py"),
+)
+"""What touches neither mitmproxy nor a process, so that one Python is enough: the contract, the
+statistics of harm, settings that are replayed, and what only reads sources, pages and recordings.
+"""
+
 # A shell starts what runs behind it (`pytest &`) with Ctrl-C ignored, and every process that a test
 # starts would inherit that, and not end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -71,9 +83,9 @@ def _wants_live(config: pytest.Config) -> bool:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
-    """Let one process more than there are cores run live tests: many of them wait for a proxy."""
-    return (yield) + _wants_live(config)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Let one process more than there are cores run tests: many of them wait for others."""
+    return (yield) + 1
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -85,18 +97,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", metavar="K/N", help="run one of N equal parts of the tests")
+    parser.addoption("--part", metavar="K/N", help="run one of N equal parts of the thorough tests")
     parser.addoption("--reverse", action="store_true", help="run the last test first")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the part that is asked for; a test's name decides in which it is."""
+    """Mark what one Python is enough for; keep a part of the thorough tests, if one is asked for.
+
+    A test's name decides in which part it is.
+    """
+    for item in items:
+        if item.nodeid.startswith(ON_ONE_PYTHON):
+            item.add_marker("one_python")
     if config.getoption("--reverse"):
         items.reverse()
     if (wanted := config.getoption("--part")) is None:
         return
     part, parts = map(int, wanted.split("/"))
-    is_in = [crc32(item.nodeid.encode()) % parts == part - 1 for item in items]
+    is_in = [
+        not item.get_closest_marker("thorough") or crc32(item.nodeid.encode()) % parts == part - 1
+        for item in items
+    ]
     config.hook.pytest_deselected(items=[*compress(items, map(not_, is_in))])
     items[:] = compress(items, is_in)
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from addon.network import LOOPBACK_HOST, Address
 from addon.places import MEMORY_FILE, STATE_VARIABLE, make_folder, open_private, state_folder
@@ -40,9 +40,19 @@ _POLL_SECONDS = 0.01
 _LOG_CHARS = 2_000
 
 
+class Process(Protocol):
+    """What is asked of a process that was started; `subprocess.Popen` says what each does."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def wait(self, timeout: float) -> int: ...
+
+
 def wait_for_start(
     name: str,
-    process: "subprocess.Popen[bytes]",
+    process: Process,
     read_log: Callable[[], str],
     find: Callable[[str], _Found | None],
     seconds: float = START_SECONDS,

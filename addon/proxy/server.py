@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from addon.network import DEFAULT_URL, LOOPBACK_HOST, Address, is_unspecified
-from addon.proxy.process import LISTENING, START_SECONDS, find_port, wait_for_start
+from addon.proxy.process import LISTENING, START_SECONDS, Process, find_port, wait_for_start
 
 if TYPE_CHECKING:
     from mitmproxy.master import Master
@@ -71,6 +71,22 @@ class Proxy:
         return self.log_file.read_text(errors="replace")
 
 
+Start = Callable[[Sequence[str], Path, Mapping[str, str] | None], Process]
+"""Starts mitmdump with arguments, in the folder of the file that all its output goes to."""
+
+
+def start_mitmdump(arguments: Sequence[str], log: Path, env: Mapping[str, str] | None) -> Process:
+    with log.open("wb") as output:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter
+            [*MITMDUMP, *arguments],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            cwd=log.parent,
+            env=env,
+        )
+
+
 @contextlib.contextmanager
 def running_proxy(
     folder: Path,
@@ -78,6 +94,7 @@ def running_proxy(
     script: Path = ADDON,
     env: dict[str, str] | None = None,
     confdir: Path | None = None,
+    start: Start = start_mitmdump,
 ) -> Iterator[Proxy]:
     """Run mitmdump with a script on a free port of loopback; `folder` gets its log and its CA.
 
@@ -86,12 +103,8 @@ def running_proxy(
     it does not start.
     """
     confdir, log = confdir or folder / "mitmproxy", folder / "mitmdump.log"
-    command = [*MITMDUMP, "--listen-host", HOST, "--listen-port", "0", "-s", str(script)]
-    command += ["--set", f"confdir={confdir}", *arguments]
-    with log.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter
-            command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, cwd=folder, env=env
-        )
+    own = ("--listen-host", HOST, "--listen-port", "0", "-s", str(script))
+    process = start([*own, "--set", f"confdir={confdir}", *arguments], log, env)
     sign = _MASKING if script == ADDON else LISTENING
     try:
         port = wait_for_start(

@@ -203,6 +203,9 @@ def test_a_full_disk_loses_records_and_nothing_else(upstream: Upstream, tmp_path
 HANGS = """
 from threading import Event
 from mitmproxy import ctx
+from addon.proxy import health
+from addon.records import recorder
+recorder._STOP_SECONDS = health._SETTLE_SECONDS = 1.0
 def running():
     engine = ctx.master.addons.get("observationmasking").engine
     engine.recorder.sinks.insert(0, lambda _: Event().wait())

@@ -29,7 +29,7 @@ for name in sys.argv[1:]:
 print("listening", flush=True)
 while not heard:
     time.sleep(0.01)
-time.sleep(0.5)  # for what should not come a second time
+time.sleep(0.2)  # for what should not come a second time
 print("heard", *heard, flush=True)
 sys.exit(7)
 """

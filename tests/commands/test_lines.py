@@ -40,7 +40,10 @@ def test_on_a_terminal_a_line_is_broken_at_its_words(
         monkeypatch.setattr(sys, "stderr", screen)
         say(LINE)
         screen.flush()
-        assert expected == os.read(ours, 10_000).decode().splitlines()
+        seen = ""
+        while not seen.endswith("8080\r\n"):  # it may come in pieces
+            seen += os.read(ours, 10_000).decode()
+    assert expected == seen.splitlines()
     os.close(ours)
 
 

@@ -13,6 +13,7 @@ import socket
 import socketserver
 import ssl
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,10 +25,11 @@ import httpx
 from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME
 
-from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy
+from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy, start_mitmdump
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
 from masking.window import MaskPolicy
+from tests.live.forks import fork_mitmdump
 from tests.support.record_lines import read_lines
 from tests.tools.provider.provider import Provider, is_old_account
 from tests.tools.provider.script import Received, Reply, Script
@@ -355,7 +357,9 @@ def running_addon(
     shutil.copytree(upstream.confdir, folder / "mitmproxy", dirs_exist_ok=True)
     trusted = _joined(folder / "upstream.pem", upstream.ca, *trust)
     arguments = ("--set", f"ssl_verify_upstream_trusted_ca={trusted}", *arguments)
-    with running_proxy(folder, *arguments, env=environment(folder, **variables)) as proxy:
+    env = environment(folder, **variables)
+    start = fork_mitmdump if sys.platform == "linux" else start_mitmdump
+    with running_proxy(folder, *arguments, env=env, start=start) as proxy:
         bundle = _joined(folder / "client.pem", proxy.ca, upstream.ca, *trust)
         yield Live(proxy, folder, upstream, bundle)
 

@@ -487,7 +487,13 @@ def test_a_writer_that_is_killed_harms_no_other(path: Path) -> None:
 
 
 @pytest.fixture
-def held(path: Path) -> Iterator[Path]:
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no file wait long for its lock."""
+    monkeypatch.setattr("addon.records.file._PATIENCE", 0.1)
+
+
+@pytest.fixture
+def held(path: Path, impatient: None) -> Iterator[Path]:
     """Have somebody hold the lock who does not let go, as a stopped process does."""
     lock = os.open(f"{path}.lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -529,7 +535,9 @@ def test_a_link_stays_where_it_is_and_what_it_leads_to_is_rotated(
     assert (HALF, HALF) == (older.read_bytes(), target.read_bytes())
 
 
-def test_a_writer_that_locks_by_filelock_is_kept_out_and_keeps_out(path: Path) -> None:
+def test_a_writer_that_locks_by_filelock_is_kept_out_and_keeps_out(
+    path: Path, impatient: None
+) -> None:
     file = SharedFile(path, 1_000_000)
     with FileLock(f"{path}.lock"):
         told = [*file.append(HALF), *file.append(HALF)]

@@ -547,10 +547,11 @@ def apply(mutation: Mutation, tree: Path) -> None:
 
 
 def copy_tree(tree: Path) -> None:
-    """Copy what the tests need into a folder that exists."""
+    """Copy what the tests need into a folder that exists, and the code that is cached of it."""
+    beside = shutil.ignore_patterns("*.pyc.*")  # somebody writes these just now
     for name in COPIED:
         if (source := ROOT / name).is_dir():
-            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, tree / name, ignore=beside)
         else:
             shutil.copy(source, tree / name)
 
