@@ -621,12 +621,10 @@ class ResultIds:
         return ResultId(place, self._results[place].turn, self.digest_at(place))
 
     def has(self, result: ResultId) -> bool:
-        """Whether the very same result stands at its place; as far as was written down."""
+        """Whether the very same result stands at its place."""
         place, turn, digest = result
         if place >= len(self._results):
             return False
-        if digest is None:
-            return True
         is_same = self._results[place].turn == turn and self.digest_at(place) == digest
         return is_same and digest != _UNKNOWN
 
@@ -797,12 +795,7 @@ def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
 
 def _masked_words(past: Past, until: Anchor) -> set[tuple[ResultId, Rendering]]:
     known = (move for move in past.moves if move.anchor.answers <= until.answers)
-    return {
-        (result, move.rendering)
-        for move in known
-        for result in move.results
-        if result.digest is not None
-    }
+    return {(result, move.rendering) for move in known for result in move.results}
 
 
 class _Rank(NamedTuple):

@@ -71,13 +71,13 @@ class ResultId(NamedTuple):
     """What tells a tool result from every other one of the conversations with its answers.
 
     place: its position among the request's results, counted from 0.
-    turn, digest: the tool turn that it belongs to, and the digest of its id, text and images; both
-        are None where they were not written down.
+    turn, digest: the tool turn that it belongs to, which each that is masked has, and the digest of
+        its id, text and images.
     """
 
     place: int
     turn: int | None
-    digest: bytes | None
+    digest: bytes
 
 
 Fields = Mapping[str, object]
@@ -98,11 +98,6 @@ class Move(NamedTuple):
     results: tuple[ResultId, ...]
     rendering: Rendering
     unknown: Fields = _NO_FIELDS
-
-    @property
-    def names_results(self) -> bool:
-        """Whether it says which results it masked, not only where; files once did no more."""
-        return not self.results or self.results[0].digest is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -649,17 +644,7 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
     past, keeps = context.past, limits.keeps_reasoning
     if past is None or past.cleared or (keeps and _was_passed_by(conversation, past, context)):
         return begin_past(context)
-    if all(move.names_results for move in past.moves):
-        return past
-    # It was written before results had digests. A text that comes back before bound reasoning is
-    # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
-    if not (limits.keeps_reasoning and context.goes_on):
-        return replace(past, moves=())
-    named = (
-        move._replace(results=tuple(context.identify(place) for place, _, _ in move.results))
-        for move in past.moves
-    )
-    return replace(past, moves=tuple(named))
+    return past
 
 
 def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
