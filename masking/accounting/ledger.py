@@ -207,7 +207,7 @@ class Ledger:
         is_answered = any(piece.begins_answer for piece in prompt.before[1 + messages :])
 
         # What it cost.
-        usage = (sent.usage or Usage()).without_slips()
+        usage = (sent.usage or Usage()).plausible_only()
         whole = _send(self._cache_before, prompt.before, sent, pricing, prompt.altered)
         masked = _send(self._cache_after, prompt.after, sent, pricing, prompt.altered)
         was = None
