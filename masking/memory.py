@@ -389,7 +389,7 @@ class ResultMemory:
         return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
 
     def _find_words(self, place: int) -> ShortenedWords | None:
-        if not self.shortened or not self.keys.tells(place):
+        if not self.shortened or not self.keys.is_identifiable(place):
             return None
         # It may have gone out alone, before a client that lost its connection sent everything.
         words = self.shortened.get(self.keys[place])
@@ -512,7 +512,7 @@ class ResultKeys:
     def _answers(self) -> Sequence[bytes]:
         return digest_answers(self._conversation)
 
-    def tells(self, place: int) -> bool:
+    def is_identifiable(self, place: int) -> bool:
         """Whether a result can be told from others."""
         return self._ids.digest_at(place) != _UNKNOWN
 
