@@ -39,7 +39,7 @@ from masking.window import (
     MaskPolicy,
     decide,
     find_dropped_reasoning,
-    in_order,
+    sort_by_position,
     was_passed_by,
 )
 from masking.window.clearing import decide_clearing
@@ -503,7 +503,7 @@ def _join(decision: Decision, redaction: Decision) -> Decision:
     images = [replacement for replacement in decision.replacements if replacement.image]
     if not images:
         return redaction
-    joined = in_order((*redaction.replacements, *images))
+    joined = sort_by_position((*redaction.replacements, *images))
     kept = redaction if redaction.replacements else decision
     return kept._replace(replacements=joined)
 

@@ -467,11 +467,11 @@ def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
             replacements.append(result.replace(place, placeholder))
     if words.images and result.images:
         images = map(result.replace_image, result.images)
-        return Decision(result, "masked", in_order((*replacements, *images)))
+        return Decision(result, "masked", sort_by_position((*replacements, *images)))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))
 
 
-def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+def sort_by_position(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
     """Return the replacements of a result in the order of its parts."""
 
     def indices(replacement: Replacement) -> list[int]:
