@@ -45,7 +45,7 @@ class Ledgers:
             return ()
         taken = [road.name for road in ROADS.values() if road.is_taken(received.settings)]
         takes = rewritten.account == "takes"
-        return [*self._roads.go(step, taken, counter, takes_changes=takes)]
+        return [*self._roads.go(step, taken, counter, account_accepts_edits=takes)]
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request; None if the provider did not take it.

@@ -261,15 +261,15 @@ class Step:
     def rewrite(
         self,
         *,
-        takes_changes: bool = False,
+        account_accepts_edits: bool = False,
         clears: bool = False,
         drops: bool = False,
         masks_new: bool = True,
     ) -> Rewrite:
         """Return the request as it goes out.
 
-        takes_changes: whether the account is one whose provider takes the request though a text
-            before bound reasoning has changed. It matters where some accounts are refused that, and
+        account_accepts_edits: whether the account's provider takes the request though a text before
+            bound reasoning has changed. It matters where some accounts are refused that, and
             `bound_reasoning` is not "keep".
         clears: whether the provider may be asked to clear what must not be masked because reasoning
             is bound to it.
@@ -297,7 +297,10 @@ class Step:
         binding = conversation.binding
         can_drop, context = self.can_drop, self.context
         drops = drops and can_drop and not clears  # which costs no reasoning
-        binds = keeps_reasoning(binding, policy, takes_changes=takes_changes) and not drops
+        binds = (
+            keeps_reasoning(binding, policy, account_accepts_edits=account_accepts_edits)
+            and not drops
+        )
         if binds:  # whatever they changed would stand before reasoning, now or at the next request
             strategies = Strategies(schema1=policy)
         # The window decides as if nothing were redacted: a redaction must not move the boundary
@@ -456,11 +459,11 @@ class Step:
 
 
 def keeps_reasoning(
-    binding: OnHistoryEdit | None, policy: MaskPolicy, *, takes_changes: bool = False
+    binding: OnHistoryEdit | None, policy: MaskPolicy, *, account_accepts_edits: bool = False
 ) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
     if binding == "may_refuse":
-        return policy.bound_reasoning == "keep" or not takes_changes
+        return policy.bound_reasoning == "keep" or not account_accepts_edits
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning != "drop")
 
 

@@ -68,7 +68,7 @@ def rewrite_request(
     *,
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
-    takes_changes: bool = False,
+    account_accepts_edits: bool = False,
 ) -> Rewrite:
     """Rewrite a request, or a conversation that was read, with a past that a test has made."""
     if isinstance(strategies, MaskPolicy):
@@ -76,7 +76,7 @@ def rewrite_request(
     client = read_request(request, wire, path) if isinstance(request, bytes) else request
     prices = prices_of(strategies.schema1) if prices is None else prices
     step = replace(meet(client, strategies, prices, only=only), context=context)
-    return step.rewrite(takes_changes=takes_changes)
+    return step.rewrite(account_accepts_edits=account_accepts_edits)
 
 
 def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:
