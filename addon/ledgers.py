@@ -61,7 +61,7 @@ class Ledgers:
             seed=priced.seed,
             prompt=prompt,
             masked=rewritten.masked,
-            left_whole=rewritten.left_whole,
+            left_unmasked=rewritten.left_unmasked,
             usage=answered.usage,
             when=rewritten.received.time,
             is_masked=rewritten.received.answers_masked and not rewritten.observed,

@@ -85,7 +85,7 @@ class Rewrite:
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
-    left_whole: whether the window masks nothing, because an agent asks for a summary.
+    left_unmasked: whether the window masks nothing, because an agent asks for a summary.
     binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
@@ -107,7 +107,7 @@ class Rewrite:
     plan: ReductionPlan | None = None
     past: Past | None = None
     binding: OnHistoryEdit | None = None
-    left_whole: bool = False
+    left_unmasked: bool = False
     clearing: Clearing | None = None
     drops: bool = False
     dropped: frozenset[int] = frozenset()
@@ -323,7 +323,7 @@ class Step:
         else:
             templates = strategies.redaction.templates
             window = decide(conversation, policy, prices, context, limits, templates)
-        windowed, past, left_whole, clearing = window
+        windowed, past, left_unmasked, clearing = window
         decisions = windowed if redactions is None else _settle(windowed, redactions)
         sent = [each for each in decisions if each.reason != "cleared"]
         edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
@@ -368,7 +368,7 @@ class Step:
             plan=plan,
             past=past,
             binding=binding,
-            left_whole=left_whole,
+            left_unmasked=left_unmasked,
             clearing=clearing,
             drops=has_dropped or is_changed,
             dropped=dropped,

@@ -195,7 +195,7 @@ class OtherRoads:
         sent = replace(sent, is_masked=False, removed=None, pieces=pieces)
         bills: dict[str, Bill] = {}
         for road, rewrite, prompt in untaken:
-            masked, left_whole = places_masked(rewrite.decisions), rewrite.left_whole
-            own = replace(sent, prompt=prompt, masked=masked, left_whole=left_whole)
+            masked, left_unmasked = places_masked(rewrite.decisions), rewrite.left_unmasked
+            own = replace(sent, prompt=prompt, masked=masked, left_unmasked=left_unmasked)
             bills[road] = self._ledgers[road].enter(own, pricing).bill
         return bills

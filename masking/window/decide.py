@@ -214,13 +214,13 @@ class WindowDecisions(NamedTuple):
 
     Without a past, what is remembered stays as it is.
 
-    left_whole: whether nothing is masked, because an agent asks for a summary.
+    left_unmasked: whether nothing is masked, because an agent asks for a summary.
     clearing: what the provider is asked to clear; None if nothing is.
     """
 
     decisions: tuple[Decision, ...]
     past: Past | None = None
-    left_whole: bool = False
+    left_unmasked: bool = False
     clearing: Clearing | None = None
 
 
@@ -351,7 +351,7 @@ def was_passed_by(conversation: Conversation, context: ConversationContext) -> b
 def leave_whole(conversation: Conversation) -> WindowDecisions:
     """Return a request of which nothing is masked, because an agent asks for a summary."""
     whole = tuple(Decision(result, "summary") for result in conversation.results)
-    return WindowDecisions(whole, left_whole=True)
+    return WindowDecisions(whole, left_unmasked=True)
 
 
 def find_behind(

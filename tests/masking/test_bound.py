@@ -202,7 +202,7 @@ def test_a_request_for_a_summary_is_whole_where_nothing_is_bound_to_what_is_mask
     session.messages[-1]["content"].append({"type": "text", "text": asks})
     asked = session.send(PLAIN)
     assert asked is not None
-    assert (expected, not expected) == (asked.left_whole, "masked" in reasons(asked))
+    assert (expected, not expected) == (asked.left_unmasked, "masked" in reasons(asked))
     assert session._is_taken(json.loads(asked.body))
 
 
