@@ -384,7 +384,7 @@ class ResultMemory:
 
     @property
     def sent(self) -> SentResults:
-        """The same, as the decision asks for it."""
+        """What was sent, as `decide_arrivals` asks for it."""
         least = _find_least(self.shortened) if self.shortened else None
         return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
 

@@ -448,7 +448,7 @@ def _mask(result: ToolResult, rendering: Rendering, template: Template) -> Decis
         for place, text in enumerate(texts)
         if not is_placeholder(result, place, template)
     ]
-    # An image's placeholder makes a result no longer: what is masked twice is masked once.
+    # An image's placeholder makes a result no longer, so masking twice masks no more than once.
     is_short = rendering.min_chars > 0 and sum(len(text) for _, text in left) < rendering.min_chars
     replacements = []
     reason: KeepReason = "already_masked"
