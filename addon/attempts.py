@@ -129,7 +129,7 @@ class Case:
     def rewrite(self) -> Rewrite:
         """The request as it goes out unless another way is proposed."""
         return self.step.rewrite(
-            takes_changes=self.verdict == "takes",
+            account_accepts_edits=self.verdict == "takes",
             clears=self.asks_to_clear,
             drops=self.asks_to_drop,
         )
@@ -393,7 +393,7 @@ def try_account(case: Case) -> Attempt | None:
         return None
     if case.received.settings.schema1.provider_clearing:
         return None
-    tried = step.rewrite(takes_changes=True)
+    tried = step.rewrite(account_accepts_edits=True)
     if not changes_bound_prefix(tried):
         return None
     step.remember(case.rewrite)

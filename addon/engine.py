@@ -51,7 +51,7 @@ from masking.config import Settings
 from masking.rewrite import Rewrite
 from masking.roads import Untaken
 from masking.tokens import TokenCounter
-from masking.wire import Match, read_told
+from masking.wire import Match, read_calls
 
 logger = logging.getLogger("observation_masking")
 
@@ -360,8 +360,8 @@ class Exchange:
         if awaited is not None and answered.was_taken and answer is not None:
             # The next message may continue it at once, so this waits for no other thread.
             with suppress(ValueError):  # it is too large once decompressed
-                told = read_told([*self._events, read_answer(answer) or b""])
-                engine.masker.held.keep(awaited, told)
+                calls = read_calls([*self._events, read_answer(answer) or b""])
+                engine.masker.held.keep(awaited, calls)
 
         def learn(complete: Answered) -> Entry | None:
             """Learn what the answer tells, and enter the request in its ledger."""

@@ -45,7 +45,7 @@ class Ledgers:
             return ()
         taken = [road.name for road in ROADS.values() if road.is_taken(received.settings)]
         takes = rewritten.account == "takes"
-        return [*self._roads.go(step, taken, counter, takes_changes=takes)]
+        return [*self._roads.go(step, taken, counter, account_accepts_edits=takes)]
 
     def enter(self, answered: Answered) -> Entry | None:
         """Enter a request; None if the provider did not take it.
@@ -61,7 +61,7 @@ class Ledgers:
             seed=priced.seed,
             prompt=prompt,
             masked=rewritten.masked,
-            left_whole=rewritten.left_whole,
+            left_unmasked=rewritten.left_unmasked,
             usage=answered.usage,
             when=rewritten.received.time,
             is_masked=rewritten.received.answers_masked and not rewritten.observed,

@@ -282,7 +282,7 @@ class _Draft:
             rewritten,
             binding=rewrite.binding,
             masked=rewrite.masked,
-            left_whole=rewrite.left_whole,
+            left_unmasked=rewrite.left_unmasked,
             dropping="asked" if rewrite.drops and not self.observed else None,
         )
         if rewrite.clearing is None or self.observed:

@@ -291,8 +291,6 @@ def _encode_move(move: Move) -> dict[str, object]:
 
 
 def _decode_move(move: _Json) -> Move:
-    if isinstance(move, list):
-        return _decode_places(*move)
     move = dict(move)
     return Move(
         _decode_anchor(move.pop("at"), move.pop("read", None)),
@@ -303,36 +301,21 @@ def _decode_move(move: _Json) -> Move:
     )
 
 
-def _decode_places(anchor: _Json, boundary: _Json, places: _Json, rendering: _Json) -> Move:
-    """Return a move of the first form, in which a result was a place."""
-    return Move(
-        _decode_anchor(anchor),
-        BoundaryPosition(*map(_count, boundary)),
-        tuple(ResultId(_count(place), None, None) for place in places),
-        _decode_rendering(*rendering),  # the earliest have fewer fields
-    )
-
-
-def _encode_result(result: ResultId) -> tuple[int, int | None, str | None]:
-    digest = None if result.digest is None else result.digest.hex()
-    return result.place, result.turn, digest
+def _encode_result(result: ResultId) -> tuple[int, int | None, str]:
+    return result.place, result.turn, result.digest.hex()
 
 
 def _decode_result(place: _Json, turn: _Json, digest: _Json) -> ResultId:
-    if digest is None:
-        return ResultId(_count(place), None, None)
     return ResultId(_count(place), _count(turn), bytes.fromhex(digest))
 
 
-def _decode_rendering(
-    template: _Json, must_shrink: _Json, *others: _Json, **named: _Json
-) -> Rendering:
-    parse_template(template)
-    rendering = Rendering(template, must_shrink, *others, **named)
+def _decode_rendering(**fields: _Json) -> Rendering:
+    rendering = Rendering(**fields)
+    parse_template(rendering.template)
     _count(rendering.arguments_chars)
     _count(rendering.min_chars)
     return rendering._replace(
-        must_shrink=bool(must_shrink),
+        must_shrink=bool(rendering.must_shrink),
         in_lists=bool(rendering.in_lists),
         images=bool(rendering.images),
     )

@@ -115,7 +115,7 @@ class Rewritten:
     prefix: None if nothing is remembered of conversations.
     binding: what becomes of the model's reasoning if a text before it has changed.
     masked: the places of the tool results that are masked.
-    left_whole: whether the window masks nothing, because an agent asks for a summary.
+    left_unmasked: whether the window masks nothing, because an agent asks for a summary.
     passed_through: why it goes on untouched; None if it does not.
     observed: whether it goes on untouched though all was decided; what is after masking is then
         reckoned.
@@ -137,7 +137,7 @@ class Rewritten:
     prefix: PrefixState | None = None
     binding: OnHistoryEdit | None = None
     masked: frozenset[int] = frozenset()
-    left_whole: bool = False
+    left_unmasked: bool = False
     passed_through: str | None = None
     observed: bool = False
     group: Group | None = None

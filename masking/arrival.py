@@ -284,12 +284,13 @@ def decide_arrivals(
         elif own is None or not policy.enabled:
             continue
         elif outcome != "shortened":
-            pass  # whole for what it is, in this request as in those before
+            pass  # exempt by its content, in this request as in those before
         elif sent is not None and (result.element < sent.first_new or sent.was_whole(place)):
             outcome = "sent_whole"
         else:
             words = policy.words
-            # An agent that has seen it and asks again gets it whole, and goes round in no circle.
+            # An agent that has seen it and asks again gets all of it: shortened once more, it would
+            # make the agent ask forever.
             was_shortened, asked = (False, 0) if key is None else latest.get(key, (False, 0))
             if was_shortened and asked < turn:
                 outcome = "asked_again"

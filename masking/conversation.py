@@ -242,7 +242,7 @@ class Request:
         """Return the list, as far as it is known. Raises WireError if it is missing or no list."""
         if self._listed is not None:
             return self._listed
-        # The first place that leads anywhere; if none does, the first says what lacks.
+        # The first path that leads anywhere; if none does, the first is reported as missing.
         paths = self.wire.list_paths
         path = next((path for path in paths if follow(self.document, path) is not None), paths[0])
         items = _find_list(self.document, path)

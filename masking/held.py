@@ -17,7 +17,7 @@ from masking.conversation import Conversation, Request, index_request
 from masking.memory import find_opening
 from masking.model import Call, Element
 from masking.window import CallKey
-from masking.wire.answer import Told
+from masking.wire.answer import AnsweredCalls
 from masking.wire.format import HeldHistory
 
 _MOST_ANSWERS = 4_000
@@ -133,21 +133,21 @@ class HeldHistories:
                     return found
         return None
 
-    def keep(self, awaited: AwaitedAnswer, told: Told) -> None:
-        """Keep what an answer tells for the request that continues it."""
+    def keep(self, awaited: AwaitedAnswer, answered: AnsweredCalls) -> None:
+        """Keep the calls of an answer for the request that continues it."""
         place, history, continued = awaited
         if sum(map(_weigh_element, continued.beginning)) > _MOST_BEGINNING_CHARS:
             return
         latest: dict[str, Call] = {}
         room = _MOST_CALL_CHARS
-        for call_id, call in reversed({**continued.calls, **told.calls}.items()):
+        for call_id, call in reversed({**continued.calls, **answered.calls}.items()):
             weight = _weigh_call(call)
             if weight <= room and len(latest) < _MOST_CALLS:
                 latest[call_id] = call
                 room -= weight
         continued = continued._replace(calls=dict(reversed(latest.items())))
         with self._lock:
-            for name in (told.answer_id, history.name):
+            for name in (answered.answer_id, history.name):
                 if name is not None:
                     self._known[place, name] = continued
 

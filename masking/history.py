@@ -1,8 +1,7 @@
 """Incremental work over a list that only grows at its end, such as an agent's conversation.
 
 What was worked out before is taken up only if the list begins with the very values that it was
-worked out from. So whatever is remembered, and of whichever conversation, the outcome is that of
-starting over.
+worked out from. So the outcome never depends on what is remembered: it is that of starting over.
 """
 
 from collections import defaultdict, deque

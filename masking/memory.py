@@ -384,12 +384,12 @@ class ResultMemory:
 
     @property
     def sent(self) -> SentResults:
-        """The same, as the decision asks for it."""
+        """What was sent, as `decide_arrivals` asks for it."""
         least = _find_least(self.shortened) if self.shortened else None
         return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
 
     def _find_words(self, place: int) -> ShortenedWords | None:
-        if not self.shortened or not self.keys.tells(place):
+        if not self.shortened or not self.keys.is_identifiable(place):
             return None
         # It may have gone out alone, before a client that lost its connection sent everything.
         words = self.shortened.get(self.keys[place])
@@ -512,7 +512,7 @@ class ResultKeys:
     def _answers(self) -> Sequence[bytes]:
         return digest_answers(self._conversation)
 
-    def tells(self, place: int) -> bool:
+    def is_identifiable(self, place: int) -> bool:
         """Whether a result can be told from others."""
         return self._ids.digest_at(place) != _UNKNOWN
 
@@ -621,12 +621,10 @@ class ResultIds:
         return ResultId(place, self._results[place].turn, self.digest_at(place))
 
     def has(self, result: ResultId) -> bool:
-        """Whether the very same result stands at its place; as far as was written down."""
+        """Whether the very same result stands at its place."""
         place, turn, digest = result
         if place >= len(self._results):
             return False
-        if digest is None:
-            return True
         is_same = self._results[place].turn == turn and self.digest_at(place) == digest
         return is_same and digest != _UNKNOWN
 
@@ -797,12 +795,7 @@ def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
 
 def _masked_words(past: Past, until: Anchor) -> set[tuple[ResultId, Rendering]]:
     known = (move for move in past.moves if move.anchor.answers <= until.answers)
-    return {
-        (result, move.rendering)
-        for move in known
-        for result in move.results
-        if result.digest is not None
-    }
+    return {(result, move.rendering) for move in known for result in move.results}
 
 
 class _Rank(NamedTuple):

@@ -41,7 +41,7 @@ from masking.window import (
     MaskPolicy,
     decide,
     find_dropped_reasoning,
-    in_order,
+    sort_by_position,
     was_passed_by,
 )
 from masking.window.clearing import decide_clearing
@@ -88,7 +88,7 @@ class Rewrite:
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
-    left_whole: whether the window masks nothing, because an agent asks for a summary.
+    left_unmasked: whether the window masks nothing, because an agent asks for a summary.
     binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
@@ -110,7 +110,7 @@ class Rewrite:
     plan: ReductionPlan | None = None
     past: Past | None = None
     binding: OnHistoryEdit | None = None
-    left_whole: bool = False
+    left_unmasked: bool = False
     clearing: Clearing | None = None
     drops: bool = False
     dropped: frozenset[int] = frozenset()
@@ -268,15 +268,15 @@ class Step:
     def rewrite(
         self,
         *,
-        takes_changes: bool = False,
+        account_accepts_edits: bool = False,
         clears: bool = False,
         drops: bool = False,
         masks_new: bool = True,
     ) -> Rewrite:
         """Return the request as it goes out.
 
-        takes_changes: whether the account is one whose provider takes the request though a text
-            before bound reasoning has changed. It matters where some accounts are refused that, and
+        account_accepts_edits: whether the account's provider takes the request though a text before
+            bound reasoning has changed. It matters where some accounts are refused that, and
             `bound_reasoning` is not "keep".
         clears: whether the provider may be asked to clear what must not be masked because reasoning
             is bound to it.
@@ -307,7 +307,10 @@ class Step:
         binding = conversation.binding
         can_drop, context = self.can_drop, self.context
         drops = drops and can_drop and not clears  # which costs no reasoning
-        binds = keeps_reasoning(binding, policy, takes_changes=takes_changes) and not drops
+        binds = (
+            keeps_reasoning(binding, policy, account_accepts_edits=account_accepts_edits)
+            and not drops
+        )
         if binds:  # whatever they changed would stand before reasoning, now or at the next request
             strategies = Strategies(schema1=policy)
         # The window decides as if nothing were redacted: a redaction must not move the boundary
@@ -330,7 +333,7 @@ class Step:
         else:
             templates = strategies.redaction.templates
             window = decide(conversation, policy, prices, context, limits, templates)
-        windowed, past, left_whole, clearing = window
+        windowed, past, left_unmasked, clearing = window
         decisions = windowed if redactions is None else _settle(windowed, redactions)
         sent = [each for each in decisions if each.reason != "cleared"]
         edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
@@ -371,7 +374,9 @@ class Step:
             # Reasoning since then is bound to what was sent before, so that is sent again.
             if not (masks_new and was_masked and binding is not None):
                 raise
-            return self.rewrite(takes_changes=takes_changes, drops=drops, masks_new=False)
+            return self.rewrite(
+                account_accepts_edits=account_accepts_edits, drops=drops, masks_new=False
+            )
         return Rewrite(
             body=body,
             conversation=conversation,
@@ -382,7 +387,7 @@ class Step:
             plan=plan,
             past=past,
             binding=binding,
-            left_whole=left_whole,
+            left_unmasked=left_unmasked,
             clearing=clearing,
             drops=has_dropped or is_changed,
             dropped=dropped,
@@ -500,11 +505,11 @@ class Step:
 
 
 def keeps_reasoning(
-    binding: OnHistoryEdit | None, policy: MaskPolicy, *, takes_changes: bool = False
+    binding: OnHistoryEdit | None, policy: MaskPolicy, *, account_accepts_edits: bool = False
 ) -> bool:
     """Whether reasoning is bound to what precedes it, and is not to be given up."""
     if binding == "may_refuse":
-        return policy.bound_reasoning == "keep" or not takes_changes
+        return policy.bound_reasoning == "keep" or not account_accepts_edits
     return binding == "refuses" or (binding == "drops" and policy.bound_reasoning != "drop")
 
 
@@ -547,7 +552,7 @@ def _join(decision: Decision, redaction: Decision) -> Decision:
     images = [replacement for replacement in decision.replacements if replacement.image]
     if not images:
         return redaction
-    joined = in_order((*redaction.replacements, *images))
+    joined = sort_by_position((*redaction.replacements, *images))
     kept = redaction if redaction.replacements else decision
     return kept._replace(replacements=joined)
 

@@ -151,17 +151,21 @@ class OtherRoads:
         taken: Collection[RoadName],
         counter: TokenCounter,
         *,
-        takes_changes: bool = False,
+        account_accepts_edits: bool = False,
     ) -> Iterator[Untaken]:
         """Yield a request as it would go out by each road that is open to it and not `taken`.
 
         step: one that shows all of its conversation.
-        takes_changes: as in `Step.rewrite`; there is nothing to be cleared or dropped then.
+        account_accepts_edits: as in `Step.rewrite`; there is nothing to be cleared or dropped then.
 
         One that cannot be made and proven is left out.
         """
         for road in OPTIONAL_ROADS:
-            if road.name in taken or not road.is_open(step) or (takes_changes and road.asks):
+            if (
+                road.name in taken
+                or not road.is_open(step)
+                or (account_accepts_edits and road.asks)
+            ):
                 continue
             key = road.name, step.opening
             if key not in self._histories:
@@ -176,7 +180,7 @@ class OtherRoads:
                     now=step.now,
                     lifetime=step.lifetime,
                 )
-                rewrite = own.rewrite(takes_changes=takes_changes, **road.asks)
+                rewrite = own.rewrite(account_accepts_edits=account_accepts_edits, **road.asks)
                 own.remember(rewrite)
                 yield Untaken(road.name, rewrite, read_prompt(rewrite, counter))
 
@@ -191,7 +195,7 @@ class OtherRoads:
         sent = replace(sent, is_masked=False, removed=None, pieces=pieces)
         bills: dict[str, Bill] = {}
         for road, rewrite, prompt in untaken:
-            masked, left_whole = places_masked(rewrite.decisions), rewrite.left_whole
-            own = replace(sent, prompt=prompt, masked=masked, left_whole=left_whole)
+            masked, left_unmasked = places_masked(rewrite.decisions), rewrite.left_unmasked
+            own = replace(sent, prompt=prompt, masked=masked, left_unmasked=left_unmasked)
             bills[road] = self._ledgers[road].enter(own, pricing).bill
         return bills

@@ -284,7 +284,7 @@ class _Replayer:
             usage=usage,
             when=recorded.when,
             is_masked=False,
-            left_whole=outcome.left_whole,
+            left_unmasked=outcome.left_unmasked,
             pieces=pieces,
         )
         entry = self._ledger.enter(sent, pricing)

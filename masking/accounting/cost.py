@@ -43,7 +43,7 @@ for placeholders. Of 2,000 recorded tool results, counted in three ways, 9 in 10
 _LEAST_GROWTHS = 3
 """How often a count must have grown to give a line rather than a ratio."""
 
-_AS_OFTEN = 6
+_PRIOR_WEIGHT = 6
 """The ratio of a whole prompt is as reliable as this many growths of its count."""
 
 _MOST_RATIO = 1.5
@@ -83,7 +83,7 @@ class Rate(NamedTuple):
     value: float = 1.0
     message: float = 0.0
     spread: float = DEFAULT_SPREAD
-    doubt: float = DEFAULT_SPREAD / sqrt(_AS_OFTEN)
+    doubt: float = DEFAULT_SPREAD / sqrt(_PRIOR_WEIGHT)
 
     def extend(self, start: Estimate, tokens: int, messages: int = 0) -> Estimate:
         """Return the estimate with so many of our tokens added, in so many messages."""

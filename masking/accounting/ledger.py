@@ -59,7 +59,7 @@ class Sent:
     seed: different for different hosts, models and credentials.
     masked: the places of the tool results that were masked, counted from 0.
     is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
-    left_whole: whether it was sent unmasked for once; the conversation goes on as it was before.
+    left_unmasked: whether it was sent unmasked for once; the conversation goes on as it was before.
     removed: the tokens that masking took out of the prompt, where the provider says so.
     pieces: those of the prompt that was sent, where that is neither of the two: a recording of a
         session that was masked already. The provider's counts are of this one.
@@ -71,7 +71,7 @@ class Sent:
     usage: Usage | None
     when: datetime
     is_masked: bool
-    left_whole: bool = False
+    left_unmasked: bool = False
     removed: int | None = None
     pieces: tuple[Piece, ...] | None = None
 
@@ -199,7 +199,7 @@ class Ledger:
             else:
                 conversation, messages = continued
             masked_before = conversation.masked
-            if continued is None or not sent.left_whole:
+            if continued is None or not sent.left_unmasked:
                 self._latest.replace(continued, prefixes, conversation)
                 conversation.masked = sent.masked
         moved = masked_before is not None and not sent.masked <= masked_before
@@ -207,7 +207,7 @@ class Ledger:
         is_answered = any(piece.begins_answer for piece in prompt.before[1 + messages :])
 
         # What it cost.
-        usage = (sent.usage or Usage()).without_slips()
+        usage = (sent.usage or Usage()).plausible_only()
         whole = _send(self._cache_before, prompt.before, sent, pricing, prompt.altered)
         masked = _send(self._cache_after, prompt.after, sent, pricing, prompt.altered)
         was = None

@@ -4,10 +4,9 @@
 """
 
 from masking.prices.cache_rules import LATEST_ENDS, CacheRules, ReadsAt
+from masking.prices.list_check import MAX_PRICE, MAX_TEXT
 from masking.prices.price_list import (
     MAX_MEGABYTES,
-    MAX_PRICE,
-    MAX_TEXT,
     PriceList,
     PriceStep,
     load_shipped,

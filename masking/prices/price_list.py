@@ -5,60 +5,35 @@
 price for each model: that at noon UTC of the day on which it was made. So the ratios by which a
 request is masked depend on the files alone, not on the day or the hour.
 
-A list from outside is checked as a whole; a mistake anywhere refuses all of it, and names the
-place. Such a list has regular expressions, and `re` holds the interpreter while it matches one, so
-`(a+)+$` alone could stop the proxy for good. An engine without backtracking (RE2) has no
-look-ahead, which genai-prices uses. So patterns are held to a small syntax, in which the ways to
-match can be counted.
+A list from outside is checked as a whole (`list_check.py`); a mistake anywhere refuses all of it,
+and names the place.
 """
 
 import functools
 import re
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
 from masking.errors import ConfigError
+from masking.prices.list_check import check_list
 
 _SHIPPED = files("masking.prices") / "prices.json"
 
 MAX_MEGABYTES = 10
-MAX_TEXT = 200
-"""The most characters of a name, an id or a pattern."""
 
 _MAX_NAME = 300
-"""The most characters that a pattern is matched against; longer hosts and models are not listed.
-
-With this bound, what a pattern may cost is known before it is ever used (`_count_ways`).
-"""
-
-_MAX_PATTERNS = 1_000
-"""The most patterns of a list, so that each is compiled once."""
-
-_MAX_WAYS = 200_000
-"""In how many ways all patterns of a list together may be tried: matching them takes well below a
-second then. The shipped list has 18,000."""
-
-_MAX_DEPTH = 8
-"""How deep clauses may stand in clauses."""
-
-MAX_PRICE = 1e6
-
-PRICE_NAMES = ("input", "cache_read", "cache_write", "output")
-"""The prices of a model, in dollars for a million tokens."""
+"""The most characters that a pattern is matched against; longer hosts and models are not listed."""
 
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
 """LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""
 
 Object = dict[str, Any]
-_Kind = TypeVar("_Kind")
 
 
 class PriceStep(NamedTuple):
@@ -226,7 +201,7 @@ def _divide(price: object, plain: object) -> float:
     return float(Decimal(str(price)) / Decimal(str(plain)))
 
 
-@functools.lru_cache(_MAX_PATTERNS)
+@functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
@@ -265,9 +240,9 @@ def open_list(path: str) -> PriceList:
 
 def read_list(data: bytes) -> PriceList:
     """Read a list in our own form. Raises ConfigError with the place of the first mistake."""
-    document = expect(dict, decode(data), "list")
+    document = decode(data)
     check_list(document)
-    return _make(document)
+    return _make(cast(Object, document))
 
 
 def _make(document: Object) -> PriceList:
@@ -282,176 +257,3 @@ def decode(data: bytes) -> object:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"not JSON: {error}", "list") from None
-
-
-def check_list(document: Object) -> None:
-    """Check a list in our own form. Raises ConfigError with the place of the first mistake."""
-    _check_date(document.get("date"), "date")
-    _check_name(document.get("source"), "source")
-    patterns = _Patterns()
-    for provider, path in items(document.get("providers"), "providers"):
-        _check_provider(expect(dict, provider, path), path, patterns)
-
-
-def _check_date(value: object, path: str) -> None:
-    text = expect(str, value, path)
-    try:
-        is_date = date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        is_date = False
-    if not is_date:
-        raise ConfigError("expected a date, as 2026-01-31", path)
-
-
-def _check_name(value: object, path: str) -> None:
-    """Check what may be printed: control characters would steer a terminal."""
-    text = expect(str, value, path)
-    if not text.isprintable() or len(text) > MAX_TEXT:
-        raise ConfigError(f"expected at most {MAX_TEXT} characters that can be printed", path)
-
-
-def _check_provider(provider: Object, path: str, patterns: "_Patterns") -> None:
-    for name in ("id", "name"):
-        _check_name(provider.get(name), f"{path}.{name}")
-    patterns.check(provider.get("api_pattern"), f"{path}.api_pattern", is_anchored=True)
-    if "model_match" in provider:
-        _check_clause(provider["model_match"], f"{path}.model_match", patterns)
-    others = provider.get("fallback_model_providers", [])
-    for other, place in items(others, f"{path}.fallback_model_providers"):
-        _check_name(other, place)
-    for model, place in items(provider.get("models"), f"{path}.models"):
-        _check_model(expect(dict, model, place), place, patterns)
-
-
-def _check_model(model: Object, path: str, patterns: "_Patterns") -> None:
-    _check_name(model.get("id"), f"{path}.id")
-    _check_clause(model.get("match"), f"{path}.match", patterns)
-    for name in PRICE_NAMES:
-        if name in model:
-            _check_price(model[name], f"{path}.{name}")
-    if "window" in model and not (type(model["window"]) is int and model["window"] > 0):
-        raise ConfigError("expected a whole number of tokens, above 0", f"{path}.window")
-    for name in ("steps", "output_steps"):
-        above = 0
-        for step, place in items(model.get(name, []), f"{path}.{name}"):
-            if not isinstance(step, list) or len(step) != 2 or type(step[0]) is not int:
-                raise ConfigError("expected [tokens, price]", place)
-            if step[0] <= above:
-                raise ConfigError("expected more tokens than at the step before", place)
-            _check_price(step[1], f"{place}[1]")
-            above = step[0]
-
-
-def _check_price(value: object, path: str) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and 0 <= cast(float, value) < MAX_PRICE):
-        raise ConfigError(f"expected a number from 0 up and below {MAX_PRICE:g}", path)
-
-
-def _check_clause(clause: object, path: str, patterns: "_Patterns", depth: int = 0) -> None:
-    found = expect(dict, clause, path)
-    if len(found) != 1 or next(iter(found)) not in _CLAUSES or depth > _MAX_DEPTH:
-        raise ConfigError(f"expected one of {', '.join(_CLAUSES)}", path)
-    ((kind, value),) = found.items()
-    place = f"{path}.{kind}"
-    if kind in ("or", "and"):
-        for each, at in items(value, place):
-            _check_clause(each, at, patterns, depth + 1)
-    elif kind == "regex":
-        patterns.check(value, place)
-    else:
-        expect(str, value, place)
-
-
-def items(value: object, path: str) -> Iterator[tuple[object, str]]:
-    """Yield the items of a list, each with its place. Raises ConfigError if it is no list."""
-    for place, item in enumerate(expect(list, value, path)):
-        yield item, f"{path}[{place}]"
-
-
-def expect(kind: type[_Kind], value: object, path: str) -> _Kind:
-    """Return a value that is of this type. Raises ConfigError if it is not."""
-    if type(value) is not kind:
-        found = "nothing" if value is None else type(value).__name__
-        raise ConfigError(f"expected {kind.__name__}, got {found}", path)
-    return value
-
-
-_CHARACTER = r"\\[dws] | \\[^A-Za-z0-9]"
-_TOKEN = re.compile(
-    rf"""
-    (?: {_CHARACTER} | \[\^? (?: {_CHARACTER} | [^\[\]\\^] )+ \] | [^\[\]\\(){{}}?*+|^$] )
-        (?: (?P<any> [*+] ) | (?P<optional> \? )
-          | \{{ (?P<low> \d\d? ) (?P<high> ,\d{{0,2}} )? \}} )?
-    | (?P<open> \( (?: \?[:!=] )? )
-    | \) (?P<close> \?? )
-    | (?P<bar> \| )
-    | [$^]
-    """,
-    re.VERBOSE,
-)
-"""A character or a class of them, and how often it may come; or a bracket, a bar, an end of the
-text. A group may be optional, and comes no more than once."""
-
-_SIMPLE = "characters and classes, repeated or not, and groups that come at most once"
-
-
-class _Patterns:
-    """Checks the patterns of a list, one after the other."""
-
-    def __init__(self) -> None:
-        self._number = self._ways = 0
-
-    def check(self, value: object, path: str, *, is_anchored: bool = False) -> None:
-        """Check a pattern, which is tried at the start of a text alone if it is anchored."""
-        pattern = expect(str, value, path)
-        if len(pattern) > MAX_TEXT:
-            raise ConfigError(f"expected a pattern of at most {MAX_TEXT} characters", path)
-        try:
-            with warnings.catch_warnings(action="error"):
-                re.compile(pattern)
-        except (re.error, RecursionError, OverflowError, Warning):
-            raise ConfigError("not a regular expression", path) from None
-        self._number += 1
-        if self._number > _MAX_PATTERNS:
-            raise ConfigError(f"expected at most {_MAX_PATTERNS:,} patterns in a list", path)
-        self._ways += _count_ways(pattern, path, is_anchored=is_anchored)
-        if self._ways > _MAX_WAYS:
-            raise ConfigError("a pattern that may take too long to match", path)
-
-
-def _count_ways(pattern: str, path: str, *, is_anchored: bool) -> int:
-    """Return in how many ways a valid pattern can be tried against a text of `_MAX_NAME` at most.
-
-    Raises ConfigError for what is beyond the syntax that can be counted.
-    """
-    # The ways are a product over tokens that follow each other, and a sum over the alternatives
-    # between bars. `outer` has both numbers of every group that is still open.
-    outer: list[tuple[int, int]] = []
-    before_bar, ways, place = 0, 1, 0
-    while place < len(pattern):
-        token = _TOKEN.match(pattern, place)
-        if token is None:
-            rest = pattern[place : place + 8]
-            raise ConfigError(f"expected a pattern of {_SIMPLE}, not {rest!a} in it", path)
-        place = token.end()
-        if token["open"]:
-            outer.append((before_bar, ways))
-            before_bar, ways = 0, 1
-        elif token["close"] is not None:
-            group = before_bar + ways + len(token["close"])  # an optional one may also be left out
-            before_bar, ways = outer.pop()
-            ways *= group
-        elif token["bar"]:
-            before_bar, ways = before_bar + ways, 1
-        elif token["any"]:
-            ways *= _MAX_NAME
-        elif token["optional"]:
-            ways *= 2
-        elif token["high"]:
-            ways *= int(token["high"][1:] or _MAX_NAME) - int(token["low"]) + 1
-    ways += before_bar
-    # Unless it is anchored, it is tried from every character on.
-    if not is_anchored and (before_bar or not pattern.startswith("^")):
-        ways *= _MAX_NAME
-    return ways

@@ -16,7 +16,8 @@ from typing import Literal
 from masking.errors import ConfigError
 from masking.patterns import check_host, is_named, normalize_host
 from masking.prices.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_cache_rules
-from masking.prices.price_list import MAX_PRICE, Price, PriceList, PriceStep, open_list
+from masking.prices.list_check import MAX_PRICE
+from masking.prices.price_list import Price, PriceList, PriceStep, open_list
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
 """Prices of a cached and of a written token, relative to a plain input token, or their source."""

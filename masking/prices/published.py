@@ -3,11 +3,17 @@
 For `obsmask prices --update FILE`, and for the program that makes the shipped list.
 """
 
+from collections.abc import Iterator
 from datetime import date
+from typing import TypeVar
 
 import orjson
 
-from masking.prices.price_list import Object, check_list, decode, expect, items
+from masking.errors import ConfigError
+from masking.prices.list_check import check_list
+from masking.prices.price_list import Object, decode
+
+_Kind = TypeVar("_Kind")
 
 _PRICES = {
     "input_mtok": "input",
@@ -33,11 +39,11 @@ def pack_list(data: bytes, today: date, source: str) -> bytes:
     document = decode(data)
     if isinstance(document, list):
         document = {"providers": document}
-    packed: Object = expect(dict, document, "list")
+    packed: Object = _expect(dict, document, "list")
     if "date" not in packed:
         packed = {"date": today.isoformat(), "source": source, "providers": [
             _convert_provider(provider, today, path)
-            for provider, path in items(packed.get("providers"), "providers")
+            for provider, path in _items(packed.get("providers"), "providers")
         ]}  # fmt: skip
     check_list(packed)
     providers = []
@@ -50,9 +56,9 @@ def pack_list(data: bytes, today: date, source: str) -> bytes:
 
 
 def _convert_provider(provider: object, today: date, path: str) -> Object:
-    found = expect(dict, provider, path)
+    found = _expect(dict, provider, path)
     kept = ("id", "name", "api_pattern", "model_match", "fallback_model_providers")
-    models = items(found.get("models"), f"{path}.models")
+    models = _items(found.get("models"), f"{path}.models")
     return {
         **{name: found[name] for name in kept if found.get(name) is not None},
         "models": [_convert_model(model, today, place) for model, place in models],
@@ -60,7 +66,7 @@ def _convert_provider(provider: object, today: date, path: str) -> Object:
 
 
 def _convert_model(model: object, today: date, path: str) -> Object:
-    found = expect(dict, model, path)
+    found = _expect(dict, model, path)
     prices = _choose_prices(found.get("prices"), today, f"{path}.prices")
     kept: Object = {name: found.get(name) for name in ("id", "match")}
     for theirs, ours in _PRICES.items():
@@ -73,7 +79,7 @@ def _convert_model(model: object, today: date, path: str) -> Object:
         tiers = prices.get(theirs)
         if isinstance(tiers, dict):
             place = f"{path}.prices.{theirs}.tiers"
-            steps = [expect(dict, tier, at) for tier, at in items(tiers.get("tiers"), place)]
+            steps = [_expect(dict, tier, at) for tier, at in _items(tiers.get("tiers"), place)]
             kept[ours] = sorted(
                 ([tier.get("start"), tier.get("price")] for tier in steps),
                 key=lambda step: step[0] if type(step[0]) is int else 0,
@@ -88,11 +94,11 @@ def _choose_prices(prices: object, today: date, path: str) -> Object:
     if isinstance(prices, dict):
         return prices
     chosen: Object = {}
-    for number, (item, place) in enumerate(items(prices, path)):
-        conditional = expect(dict, item, place)
+    for number, (item, place) in enumerate(_items(prices, path)):
+        conditional = _expect(dict, item, place)
         constraint = conditional.get("constraint") or {}
-        if number == 0 or _holds(expect(dict, constraint, f"{place}.constraint"), today):
-            chosen = expect(dict, conditional.get("prices"), f"{place}.prices")
+        if number == 0 or _holds(_expect(dict, constraint, f"{place}.constraint"), today):
+            chosen = _expect(dict, conditional.get("prices"), f"{place}.prices")
     return chosen
 
 
@@ -101,3 +107,17 @@ def _holds(constraint: Object, today: date) -> bool:
         return str(constraint["start_date"]) <= today.isoformat()
     start, end = (str(constraint.get(name, ""))[:5] for name in ("start_time", "end_time"))
     return start <= _NOON < end if start <= end else start <= _NOON or end > _NOON
+
+
+def _items(value: object, path: str) -> Iterator[tuple[object, str]]:
+    """Yield the items of a list, each with its place. Raises ConfigError if it is no list."""
+    for place, item in enumerate(_expect(list, value, path)):
+        yield item, f"{path}[{place}]"
+
+
+def _expect(kind: type[_Kind], value: object, path: str) -> _Kind:
+    """Return a value that is of this type. Raises ConfigError if it is not."""
+    if type(value) is not kind:
+        found = "nothing" if value is None else type(value).__name__
+        raise ConfigError(f"expected {kind.__name__}, got {found}", path)
+    return value

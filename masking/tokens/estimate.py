@@ -16,9 +16,12 @@ from zlib import adler32
 
 # What a text costs: a linear model over the classes of its characters. Each character becomes the
 # letter of its class; the patterns in `ROWS` are counted in that, and each match adds its cost. The
-# costs were fitted to exact counts of tool results, prose and made-up texts, bounded so that a run
-# of any class costs something at any length. All work is done in C, on bytes and in whole numbers,
-# without Python's own tables of characters: a text costs the same on every platform and version.
+# costs were fitted to o200k's exact counts of tool results, prose and made-up texts, bounded so
+# that a run of any class costs something at any length. `python -m
+# tests.tools.benchmarks.token_fit` fits such costs again, and says how near both are; its first
+# lines say why it does not print the very same ones. All work is done in C, on bytes and in whole
+# numbers, without Python's own tables of characters, and without a tokenizer: a text costs the same
+# on every platform and version.
 
 UNIT = 1000
 """Costs are in thousandths of a token."""
@@ -151,9 +154,9 @@ ROWS = (
 
 # How it is evaluated. Plainly, the text would be translated once for each of the three layers, and
 # every pattern counted: 59 microseconds for 1,024 characters, where this takes 16. A request that
-# is met for the first time then takes 1.65 times as long (`python -m
-# tests.tools.benchmarks.rewrite`), so the plain evaluation
-# is in the tests alone, which compare the two.
+# is met for the first time then takes 1.65 times as long, as every request does in a replica that
+# remembers nothing (`python -m tests.tools.benchmarks.rewrite`). So the plain evaluation, of a
+# dozen lines, is in `tests/support/plain_cost.py`, and the tests hold the two equal.
 #
 # Nearly all patterns are a single class or a pair of two classes, so their cost is a function of a
 # character and its neighbor. If each class has a hexadecimal digit, `unhexlify` makes one byte of

@@ -23,8 +23,8 @@ from masking.window.decide import (
     decide,
     evaluate,
     find_dropped_reasoning,
-    in_order,
     measure_candidates,
+    sort_by_position,
     was_passed_by,
 )
 from masking.window.placeholder import (
@@ -65,7 +65,6 @@ __all__ = [
     "encode_text",
     "evaluate",
     "find_dropped_reasoning",
-    "in_order",
     "is_recall_id",
     "is_summary_request",
     "lay_out",
@@ -77,6 +76,7 @@ __all__ = [
     "price_boundary",
     "recall_id",
     "recall_id_of",
+    "sort_by_position",
     "was_passed_by",
     "window_edge",
 ]

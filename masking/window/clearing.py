@@ -55,7 +55,7 @@ def decide_clearing(
     The conversation's past says what was cleared at its earlier requests.
     """
     results, past = conversation.results, context.past
-    # What has passed without asking is cached as it was sent, so that is another beginning.
+    # A request that passed unseen restarts the cached prefix, so the past begins anew.
     if past is None or len(context.answers) > past.last.answers + 1:
         past = begin_past(context)
     excluded, policy = _find_excluded(conversation, policy), _without_pins(policy)

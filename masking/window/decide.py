@@ -71,13 +71,13 @@ class ResultId(NamedTuple):
     """What tells a tool result from every other one of the conversations with its answers.
 
     place: its position among the request's results, counted from 0.
-    turn, digest: the tool turn that it belongs to, and the digest of its id, text and images; both
-        are None where they were not written down.
+    turn, digest: the tool turn that it belongs to, which each that is masked has, and the digest of
+        its id, text and images.
     """
 
     place: int
     turn: int | None
-    digest: bytes | None
+    digest: bytes
 
 
 Fields = Mapping[str, object]
@@ -98,11 +98,6 @@ class Move(NamedTuple):
     results: tuple[ResultId, ...]
     rendering: Rendering
     unknown: Fields = _NO_FIELDS
-
-    @property
-    def names_results(self) -> bool:
-        """Whether it says which results it masked, not only where; files once did no more."""
-        return not self.results or self.results[0].digest is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +128,7 @@ class Past:
         context: "ConversationContext",
         position: BoundaryPosition,
         fresh: Sequence[int],
-        words: Rendering,
+        rendering: Rendering,
         *,
         slides: bool,
     ) -> "Past":
@@ -144,7 +139,7 @@ class Past:
         moves = self.moves
         if fresh:
             ids = tuple(map(context.identify, fresh))
-            moves = _add_move(moves, Move(context.anchor, position, ids, words), slides=slides)
+            moves = _add_move(moves, Move(context.anchor, position, ids, rendering), slides=slides)
         return replace(self, moves=moves, last=context.anchor, sent=context.now)
 
 
@@ -219,13 +214,13 @@ class WindowDecisions(NamedTuple):
 
     Without a past, what is remembered stays as it is.
 
-    left_whole: whether nothing is masked, because an agent asks for a summary.
+    left_unmasked: whether nothing is masked, because an agent asks for a summary.
     clearing: what the provider is asked to clear; None if nothing is.
     """
 
     decisions: tuple[Decision, ...]
     past: Past | None = None
-    left_whole: bool = False
+    left_unmasked: bool = False
     clearing: Clearing | None = None
 
 
@@ -254,7 +249,7 @@ def decide(
         return WindowDecisions(tuple(Decision(result, "off") for result in results))
     past = None if context is None else _recall_past(conversation, context, limits)
     edge = window_edge(policy, conversation.turns)
-    words = policy.rendering if prices.slides else policy.shrinking_rendering
+    rendering = policy.rendering if prices.slides else policy.shrinking_rendering
     again: Mapping[int, Decision] = {}
 
     # 1. What each result is, as if it were old enough, and where the boundary stands then.
@@ -269,7 +264,7 @@ def decide(
         evaluated = evaluate(results, policy, prices, conversation.history, templates)
         sent = None  # without a past, the moves are those that the rule would have made
         if past is not None and context is not None:
-            again, masked = _mask_again(results, past, layout, evaluated, words, templates)
+            again, masked = _mask_again(results, past, layout, evaluated, rendering, templates)
             for place, decision in again.items():
                 evaluated[place] = decision
             sent = find_sent_moves(past, masked, context, limits)
@@ -326,7 +321,7 @@ def decide(
         has_moved = not fresh or decisions[fresh[0]].result.element >= last_bound
     if not has_moved:
         decisions, fresh = apply(past.position, ()), []
-    past = past.add(context, position, fresh, words, slides=prices.slides)
+    past = past.add(context, position, fresh, rendering, slides=prices.slides)
     if limits.keeps_reasoning:
         return WindowDecisions(_name_bound(decisions, last_bound), past)
     return WindowDecisions(tuple(decisions), past)
@@ -356,7 +351,7 @@ def was_passed_by(conversation: Conversation, context: ConversationContext) -> b
 def leave_whole(conversation: Conversation) -> WindowDecisions:
     """Return a request of which nothing is masked, because an agent asks for a summary."""
     whole = tuple(Decision(result, "summary") for result in conversation.results)
-    return WindowDecisions(whole, left_whole=True)
+    return WindowDecisions(whole, left_unmasked=True)
 
 
 def find_behind(
@@ -399,9 +394,9 @@ def evaluate(
 
     They are all results of a request, or the first of them.
     """
-    words = policy.rendering if prices.slides else policy.shrinking_rendering
+    rendering = policy.rendering if prices.slides else policy.shrinking_rendering
     evaluated = history.map_each(
-        _evaluate, results, policy, words, policy.template, templates, is_same=_is_same
+        _evaluate, results, policy, rendering, policy.template, templates, is_same=_is_same
     )
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.
@@ -418,13 +413,13 @@ def _is_same(was: ToolResult, result: ToolResult) -> bool:
 def _evaluate(
     result: ToolResult,
     policy: MaskPolicy,
-    words: Rendering,
+    rendering: Rendering,
     template: Template,
     templates: Templates,
 ) -> Decision:
     if named := _named(result, policy):
         return Decision(result, named)
-    is_maskable = _is_maskable(result, words)
+    is_maskable = _is_maskable(result, rendering)
     is_error = policy.keep_errors and (
         result.is_error
         or (is_maskable and looks_like_error("".join(result.texts), policy.error_words_max_chars))
@@ -433,28 +428,28 @@ def _evaluate(
         return Decision(result, "error")
     if not is_maskable:
         return Decision(result, "not_string")
-    return _mask(result, words, templates.get(result.tool, template))
+    return _mask(result, rendering, templates.get(result.tool, template))
 
 
-def _masks_texts(result: ToolResult, words: Rendering) -> bool:
-    return result.kind == "string" or (result.kind == "text_parts" and words.in_lists)
+def _masks_texts(result: ToolResult, rendering: Rendering) -> bool:
+    return result.kind == "string" or (result.kind == "text_parts" and rendering.in_lists)
 
 
-def _is_maskable(result: ToolResult, words: Rendering) -> bool:
-    return _masks_texts(result, words) or (words.images and bool(result.images))
+def _is_maskable(result: ToolResult, rendering: Rendering) -> bool:
+    return _masks_texts(result, rendering) or (rendering.images and bool(result.images))
 
 
-def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
+def _mask(result: ToolResult, rendering: Rendering, template: Template) -> Decision:
     call_id, tool = result.call_id or "", result.tool
-    must_shrink = words.must_shrink or result.kind == "text_parts"
-    texts = result.texts if _masks_texts(result, words) else ()
+    must_shrink = rendering.must_shrink or result.kind == "text_parts"
+    texts = result.texts if _masks_texts(result, rendering) else ()
     left = [
         (place, text)
         for place, text in enumerate(texts)
         if not is_placeholder(result, place, template)
     ]
-    # An image's placeholder makes a result no longer: what is masked twice is masked once.
-    is_short = words.min_chars > 0 and sum(len(text) for _, text in left) < words.min_chars
+    # An image's placeholder makes a result no longer, so masking twice masks no more than once.
+    is_short = rendering.min_chars > 0 and sum(len(text) for _, text in left) < rendering.min_chars
     replacements = []
     reason: KeepReason = "already_masked"
     for place, text in left:
@@ -470,13 +465,13 @@ def _mask(result: ToolResult, words: Rendering, template: Template) -> Decision:
             reason = "not_shorter"
         else:
             replacements.append(result.replace(place, placeholder))
-    if words.images and result.images:
+    if rendering.images and result.images:
         images = map(result.replace_image, result.images)
-        return Decision(result, "masked", in_order((*replacements, *images)))
+        return Decision(result, "masked", sort_by_position((*replacements, *images)))
     return Decision(result, "masked" if replacements else reason, tuple(replacements))
 
 
-def in_order(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+def sort_by_position(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
     """Return the replacements of a result in the order of its parts."""
 
     def indices(replacement: Replacement) -> list[int]:
@@ -649,17 +644,7 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
     past, keeps = context.past, limits.keeps_reasoning
     if past is None or past.cleared or (keeps and _was_passed_by(conversation, past, context)):
         return begin_past(context)
-    if all(move.names_results for move in past.moves):
-        return past
-    # It was written before results had digests. A text that comes back before bound reasoning is
-    # refused, so there the places are trusted, once; elsewhere it costs one broken prefix.
-    if not (limits.keeps_reasoning and context.goes_on):
-        return replace(past, moves=())
-    named = (
-        move._replace(results=tuple(context.identify(place) for place, _, _ in move.results))
-        for move in past.moves
-    )
-    return replace(past, moves=tuple(named))
+    return past
 
 
 def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
@@ -678,13 +663,13 @@ def _mask_again(
     past: Past,
     layout: Layout,
     evaluated: Sequence[Decision],
-    words: Rendering,
+    rendering: Rendering,
     templates: Templates,
 ) -> tuple[dict[int, Decision], dict[int, list[int]]]:
     """Return the decisions on what was masked, by place; what can no longer be masked is left out.
 
-    Also return the places that were masked at each request, without those of later results. What
-    is evaluated as masked, in the `words` of today, was masked alike if these were the words.
+    Also return the places that were masked at each request, without those of later results.
+    Today's evaluation is reused where the rendering is still the same.
     """
     again: dict[int, Decision] = {}
     masked: dict[int, list[int]] = {}
@@ -692,7 +677,7 @@ def _mask_again(
         known = layout.requests[move.anchor.answers].results
         places = [n for n, _, _ in move.results if n < known and n not in again]
         kept: dict[int, Decision] = {}
-        if move.rendering == words:
+        if move.rendering == rendering:
             kept = {n: evaluated[n] for n in places if evaluated[n].reason == "masked"}
         others = [n for n in places if n not in kept]
         if others:
@@ -704,23 +689,23 @@ def _mask_again(
 
 
 def _mask_in_words(
-    results: Sequence[ToolResult], words: Rendering, templates: Templates
+    results: Sequence[ToolResult], rendering: Rendering, templates: Templates
 ) -> list[Decision]:
     """Mask results in the same words as before, whatever the settings say now.
 
     But a tool with a template of its own has that, if it is shorter than the result. A content that
     has become one which is never masked stays as it is.
     """
-    template = parse_template(words.template, words.arguments_chars)
+    template = parse_template(rendering.template, rendering.arguments_chars)
     # A list in which no image was masked was a string then.
-    words = words._replace(in_lists=words.in_lists or not words.images)
+    rendering = rendering._replace(in_lists=rendering.in_lists or not rendering.images)
     decisions = []
     for result in results:
         decision = Decision(result, "not_string")
-        if _is_maskable(result, words):
-            decision = _mask(result, words, templates.get(result.tool, template))
+        if _is_maskable(result, rendering):
+            decision = _mask(result, rendering, templates.get(result.tool, template))
             if decision.reason == "not_shorter":
-                decision = _mask(result, words, template)
+                decision = _mask(result, rendering, template)
         decisions.append(decision)
     return decisions
 

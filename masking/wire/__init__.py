@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from masking.wire.answer import Told, read_told
+from masking.wire.answer import AnsweredCalls, read_calls
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.format import (
@@ -55,6 +55,7 @@ __all__ = [
     "RESPONSES",
     "SIGNED",
     "Added",
+    "AnsweredCalls",
     "Charge",
     "Cleared",
     "HeadSize",
@@ -65,7 +66,6 @@ __all__ = [
     "OnHistoryEdit",
     "Purpose",
     "RoleOrder",
-    "Told",
     "Usage",
     "WireFormat",
     "count_blocks",
@@ -79,8 +79,8 @@ __all__ = [
     "is_binding_assumed",
     "is_marked",
     "is_plausible",
+    "read_calls",
     "read_cleared",
-    "read_told",
     "read_usage",
 ]
 

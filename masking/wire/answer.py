@@ -24,15 +24,15 @@ _WORDS = (
 _MAY_CALL = re.compile(b"|".join(map(re.escape, (*_WORDS, b'"output"', b'"content"'))))
 
 
-class Told(NamedTuple):
-    """What an answer tells: its id, None if it has none, and the calls in it, by their ids."""
+class AnsweredCalls(NamedTuple):
+    """The calls of an answer: its id, None if it has none, and the calls in it, by their ids."""
 
     answer_id: str | None
     calls: Mapping[str, Call]
 
 
-def read_told(bodies: Iterable[bytes]) -> Told:
-    """Return what an answer tells: whole, a stream of events, or the messages of a WebSocket.
+def read_calls(bodies: Iterable[bytes]) -> AnsweredCalls:
+    """Return the calls of an answer: whole, a stream of events, or the messages of a WebSocket.
 
     What is not understood is skipped.
     """
@@ -75,7 +75,7 @@ def read_told(bodies: Iterable[bytes]) -> Told:
         with suppress(ValueError):
             arguments = json.loads("".join(pieces) or "{}")
             calls[str(call.call_id)] = call._replace(arguments=arguments)
-    return Told(answer_id, calls)
+    return AnsweredCalls(answer_id, calls)
 
 
 def _calls_of(items: Iterable[object]) -> dict[str, Call]:

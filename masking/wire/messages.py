@@ -92,7 +92,7 @@ def find_clearing_obstacle(document: Document, path: str) -> str | None:
     managed = document.get(_EDITS_PATH[0])
     edits = managed.get(_EDITS_PATH[1]) if isinstance(managed, dict) else None
     if not isinstance(managed, dict | None) or not isinstance(edits, list | None):
-        return "context_management is none that is known"
+        return "unsupported context_management"
     types = (tool.get("type", "custom") for tool in objects(document.get("tools")))
     has_tools = not all(isinstance(each, str) and _RUN_BY_CLIENTS.match(each) for each in types)
     blocks = (

@@ -51,8 +51,8 @@ _OTHERS: Mapping[str, Speaker] = {
     **dict.fromkeys(("additional_tools", "compaction", "compaction_trigger"), "system"),
     "mcp_approval_response": "user",
 }
-"""Whose items are that are neither messages nor calls nor results. What the provider's own tools
-give out belongs to the model's answer. A compaction stands for a history that is gone."""
+"""The speaker of every item that is neither a message nor a call nor a result. What the provider's
+own tools give out belongs to the model's answer. A compaction stands for a history that is gone."""
 
 _CALL = "_call"
 """How the types of calls end. Of the others only what the client runs has a `call_id`."""

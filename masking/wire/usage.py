@@ -175,7 +175,7 @@ class Usage:
         prompts = (count for count in pairs["prompt"] if count is not None)
         return Usage(**merged | {"prompt": max(prompts, default=None)})
 
-    def without_slips(self) -> "Usage":
+    def plausible_only(self) -> "Usage":
         """Return it without the counts that are a provider's mistake: those count as not told.
 
         No more can be read from a cache than the prompt has, nor be written than is left of it.
@@ -330,7 +330,7 @@ def _read_block(block: Mapping[str, object]) -> Usage | None:
         return None
     totals = (_whole_number(_at(block, path)) for path in _TOTALS if path[0] in block)
     tool_prompt = _whole_number(_at(block, _TOOL_PROMPT)) if _TOOL_PROMPT[0] in block else None
-    return Usage(**found).settle(next(totals, None), tool_prompt or 0).without_slips()
+    return Usage(**found).settle(next(totals, None), tool_prompt or 0).plausible_only()
 
 
 def _merge_blocks(earlier: Usage | None, later: Usage) -> Usage:

@@ -13,7 +13,7 @@ from addon.engine import Engine, Exchange
 from addon.request import HeaderFields, PlainMessage, find_wire_format
 from masking.held import AwaitedAnswer, Continued, HeldHistories
 from masking.model import Call, Element
-from masking.wire import HeldHistory, Told
+from masking.wire import AnsweredCalls, HeldHistory
 from tests.addon.test_engine import end
 from tests.live.harness import ON, encoded
 from tests.support.arrivals import write_lines
@@ -212,13 +212,13 @@ def grown(arguments: str, beginning: str = "") -> AwaitedAnswer:
     return AwaitedAnswer(b"place", HeldHistory(), Continued(calls=calls, beginning=elements))
 
 
-def told_of(name: str, **arguments: str) -> Told:
-    return Told(name, {key: Call(key, "bash", text) for key, text in arguments.items()})
+def calls_of(name: str, **arguments: str) -> AnsweredCalls:
+    return AnsweredCalls(name, {key: Call(key, "bash", text) for key, text in arguments.items()})
 
 
 def test_a_call_that_is_too_long_is_forgotten_and_the_others_are_not() -> None:
     histories = HeldHistories()
-    histories.keep(grown("ls"), told_of("a", first="make", long="x" * 1_000_000, last="cat"))
+    histories.keep(grown("ls"), calls_of("a", first="make", long="x" * 1_000_000, last="cat"))
     found = histories.find(b"place", HeldHistory("a"))
     assert found is not None
     assert ["before", "first", "last"] == [*found.calls]
@@ -226,8 +226,8 @@ def test_a_call_that_is_too_long_is_forgotten_and_the_others_are_not() -> None:
 
 def test_of_many_calls_the_latest_are_kept() -> None:
     histories = HeldHistories()
-    histories.keep(grown("x"), told_of("a", **{f"c{n}": "x" * 100_000 for n in range(5)}))
-    histories.keep(grown("x"), told_of("b", **{f"c{n}": "x" for n in range(300)}))
+    histories.keep(grown("x"), calls_of("a", **{f"c{n}": "x" * 100_000 for n in range(5)}))
+    histories.keep(grown("x"), calls_of("b", **{f"c{n}": "x" for n in range(300)}))
     for name, expected in {"a": ["c3", "c4"], "b": [f"c{n}" for n in range(44, 300)]}.items():
         found = histories.find(b"place", HeldHistory(name))
         assert found is not None
@@ -236,8 +236,8 @@ def test_of_many_calls_the_latest_are_kept() -> None:
 
 def test_a_conversation_that_begins_too_long_is_not_kept() -> None:
     histories = HeldHistories()
-    histories.keep(grown("x", "y" * 5_000_000), told_of("a"))
-    histories.keep(grown("x", "y" * 1_000_000), told_of("b"))
+    histories.keep(grown("x", "y" * 5_000_000), calls_of("a"))
+    histories.keep(grown("x", "y" * 1_000_000), calls_of("b"))
     assert histories.find(b"place", HeldHistory("a")) is None
     assert histories.find(b"place", HeldHistory("b")) is not None
 
@@ -248,7 +248,7 @@ def test_all_answers_together_have_a_bound() -> None:
     for number in range(1_000):
         # Each text is one of its own, as it would be from the wire.
         calls = {f"c{n}": f"{number} {n} ".ljust(2_400, "x") for n in range(100)}
-        histories.keep(grown("x"), told_of(f"{number}", **calls))
+        histories.keep(grown("x"), calls_of(f"{number}", **calls))
     known = [n for n in range(1_000) if histories.find(b"place", HeldHistory(f"{n}")) is not None]
     assert [*range(1_000 - len(known), 1_000)] == known
     assert 400 < len(known) < 600

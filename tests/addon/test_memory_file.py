@@ -215,19 +215,17 @@ def test_how_images_lists_and_arguments_were_masked_is_kept() -> None:
     assert (past,) == decode_branches(encode_branches((past,)))
 
 
-@pytest.mark.parametrize("known", [2, 4, 5], ids=["images", "arguments", "digests"])
-def test_what_was_written_before_they_were_kept_is_read(known: int) -> None:
-    (move,) = PAST.moves
-    (past,) = json.loads(encode_branches((PAST,)))
-    places = [each.place for each in move.results]
-    past["moves"] = [[[9, "ff" * 16], [4, 6], places, [*move.rendering][:known]]]
-    results = tuple(ResultId(place, None, None) for place in places)
-    read_again = replace(PAST, moves=(move._replace(results=results),))
-    assert (
-        (read_again,)
-        == decode_branches(json.dumps([past]))
-        == decode_branches(encode_branches((read_again,)))
+def test_what_version_0_2_0_wrote_is_read() -> None:
+    written = (
+        '[{"met":[0,""],"moves":[{"at":[9,"ff"],"boundary":[4,6],"results":[[0,0,"01"],[5,3,"02"]],'
+        '"rendering":{"template":"-","must_shrink":true,"in_lists":true,"images":false,'
+        '"arguments_chars":120,"min_chars":0}}],"last":[12,"00"],"sent":1.5}]'
     )
+    results = (ResultId(0, 0, b"\1"), ResultId(5, 3, b"\2"))
+    rendering = Rendering("-", True, in_lists=True, images=False, arguments_chars=120)
+    move = Move(Anchor(9, b"\xff"), BoundaryPosition(4, 6), results, rendering)
+    past = Past(met=Anchor(0, b""), moves=(move,), last=Anchor(12, b"\0"), sent=1.5)
+    assert (past,) == decode_branches(written)
 
 
 def test_what_a_later_version_adds_is_carried_along() -> None:
@@ -644,6 +642,7 @@ def test_a_conversation_as_text_is_the_same_again() -> None:
         '[{"met":[0,""],"moves":[[1]],"last":[0,""],"sent":1}]',
         '[{"met":[0,""],"moves":[[[1,""],[0,0],[0],["{x}",true]]],"last":[0,""],"sent":1}]',
         '[{"met":[0,""],"moves":[[[1,""],[0,0],[0],[7,true]]],"last":[0,""],"sent":1}]',
+        '[{"met":[0,""],"moves":[[[1,""],[0,0],[0],["-",true]]],"last":[0,""],"sent":1}]',
         "[" * 100_000,
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from masking.conversation import Request
-from masking.wire import MESSAGES, RESPONSES, HeldHistory, Told, read_told
+from masking.wire import MESSAGES, RESPONSES, AnsweredCalls, HeldHistory, read_calls
 from tests.support.marks import as_one_test
 
 FUNCTION = {"type": "function_call", "call_id": "call_1", "name": "bash", "arguments": '{"n": 1}'}
@@ -30,7 +30,7 @@ def stream(*events: object) -> bytes:
     return b"".join(b"data: %b\n\n" % spell(event) for event in events)
 
 
-def names(told: Told) -> tuple[str | None, dict[str, tuple[str | None, object]]]:
+def names(told: AnsweredCalls) -> tuple[str | None, dict[str, tuple[str | None, object]]]:
     return told.answer_id, {key: (each.tool, each.arguments) for key, each in told.calls.items()}
 
 
@@ -58,7 +58,7 @@ BOTH = {"call_1": ("bash", '{"n": 1}'), "call_2": ("exec", "ls")}
     ids=["whole", "event", "stream", "items of a stream", "messages of a socket"],
 )
 def test_a_response_tells_its_id_and_calls(bodies: list[bytes]) -> None:
-    assert ("resp_1", BOTH) == names(read_told(bodies))
+    assert ("resp_1", BOTH) == names(read_calls(bodies))
 
 
 def delta(index: object, piece: object) -> dict[str, object]:
@@ -89,10 +89,10 @@ STREAM = stream(
 
 def test_a_message_tells_its_id_and_calls() -> None:
     expected = {"toolu_1": ("shell", {"n": 1})}
-    assert ("msg_1", expected) == names(read_told([spell(MESSAGE)]))
+    assert ("msg_1", expected) == names(read_calls([spell(MESSAGE)]))
     # A call whose arguments do not come to their end is none; one without any has none.
     expected["toolu_3"] = ("shell", {})
-    assert ("msg_1", expected) == names(read_told([STREAM]))
+    assert ("msg_1", expected) == names(read_calls([STREAM]))
 
 
 @as_one_test
@@ -104,7 +104,7 @@ def test_a_message_tells_its_id_and_calls() -> None:
     ],
 )
 def test_what_is_no_answer_tells_nothing(body: bytes) -> None:
-    assert (None, {}) == names(read_told([body]))
+    assert (None, {}) == names(read_calls([body]))
 
 
 @as_one_test

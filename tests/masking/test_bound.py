@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.memory import decode_branches, encode_branches
-from masking.memory import BoundaryMemory, Remembered, digest_opening
+from masking.memory import BoundaryMemory, Remembered
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -116,43 +116,6 @@ def reasons(rewrite: Rewrite | None) -> list[str]:
 THINKS, PLAIN = Step(thinks=True), Step()
 
 
-@pytest.mark.parametrize("model", [BINDS, FREE])
-def test_places_of_an_old_file_are_trusted_once_and_only_before_bound_reasoning(model: str) -> None:
-    session = Session(model)
-    for step in (PLAIN, PLAIN, PLAIN, PLAIN, THINKS):
-        session.take(step)
-    before = session.send(THINKS)
-    assert before is not None
-    assert before.masked
-    session.file = {opening: _forget_digests(line) for opening, line in session.file.items()}
-    session.restart()
-    after = session.send(Step(policy=LONGER))
-    assert after is not None
-    if model == BINDS:
-        assert before.masked == after.masked
-        assert b'"results":[[0,0,"' in session.file[digest_opening(before.conversation)].encode()
-    else:
-        assert after.masked < before.masked
-    assert session.take(THINKS)
-    assert session.refused == []
-
-
-def _forget_digests(line: str) -> str:
-    """Return what an earlier version would have written: of results, the places."""
-    pasts = json.loads(line)
-    for past in pasts:
-        past["moves"] = [
-            [
-                move["at"],
-                move["boundary"],
-                [place for place, _, _ in move["results"]],
-                [*move["rendering"].values()],
-            ]
-            for move in past["moves"]
-        ]
-    return json.dumps(pasts)
-
-
 def test_what_stands_before_reasoning_is_not_masked() -> None:
     session = Session()
     for _ in range(6):
@@ -239,7 +202,7 @@ def test_a_request_for_a_summary_is_whole_where_nothing_is_bound_to_what_is_mask
     session.messages[-1]["content"].append({"type": "text", "text": asks})
     asked = session.send(PLAIN)
     assert asked is not None
-    assert (expected, not expected) == (asked.left_whole, "masked" in reasons(asked))
+    assert (expected, not expected) == (asked.left_unmasked, "masked" in reasons(asked))
     assert session._is_taken(json.loads(asked.body))
 
 

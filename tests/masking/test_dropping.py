@@ -175,7 +175,7 @@ def test_a_request_that_is_left_whole_for_a_summary_asks_too() -> None:
     asks = "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."
     session.messages[-1]["content"].append({"type": "text", "text": asks})
     asked = session.send(Step())
-    assert (True, True) == (asked.left_whole, asked.drops)
+    assert (True, True) == (asked.left_unmasked, asked.drops)
 
 
 def test_nothing_asks_where_reasoning_is_bound_to_nothing_or_nothing_changes_before_it() -> None:

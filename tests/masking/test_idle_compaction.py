@@ -153,7 +153,7 @@ def test_in_the_words_of_compact_it_goes_out_whole_within_the_promise() -> None:
     session = Session(FREE)
     assert session.work().masked
     asked = session.ask(BY_COMPACT, AWAY)
-    assert asked.left_whole
+    assert asked.left_unmasked
     assert session.asked[-1] == session.sent[-1]
     assert [] == refusals(session.sent[-2:])
     paid, full = (list(accumulate(bill(each))) for each in (session.sent, session.asked))
@@ -165,7 +165,7 @@ def test_in_the_words_of_compact_it_goes_out_whole_within_the_promise() -> None:
 def test_if_the_agent_goes_on_all_the_same_its_history_is_masked_again() -> None:
     session = Session(FREE)
     before = session.work().masked
-    assert session.ask(BY_COMPACT, AWAY).left_whole
+    assert session.ask(BY_COMPACT, AWAY).left_unmasked
     session.messages.pop()
     # The masked history was sent 84 minutes ago. So it is cold, and the boundary moves for free.
     after = session.ask("Go on.", 30 * 60.0).masked

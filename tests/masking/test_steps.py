@@ -122,9 +122,9 @@ def test_on_doubt_bound_reasoning_gets_what_was_sent_before() -> None:
             assert (client.binding is None) == (expected is None)
             if expected is None and end == 4:
                 with pytest.raises(ProofError):
-                    step.rewrite(takes_changes=True)
+                    step.rewrite(account_accepts_edits=True)
                 continue
-            rewrite = step.rewrite(takes_changes=True)
+            rewrite = step.rewrite(account_accepts_edits=True)
             step.remember(rewrite)
             assert 2 == rewrite.body.count(b"chars masked]") == len(rewrite.masked)
             prover.most = 2

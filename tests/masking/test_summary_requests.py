@@ -248,7 +248,7 @@ def test_it_goes_out_whole_and_what_follows_is_masked_as_if_it_had_not_been(
     found = agent.work(messages[:-4])
     asked = agent.send([*messages[:-4], SUMMARY])
     found += agent.work(messages)[-2:]
-    assert asked.left_whole
+    assert asked.left_unmasked
     assert {"summary"} == {decision.reason for decision in asked.decisions}
     assert (frozenset(), None, ()) == (asked.masked, asked.past, asked.edits.replacements)
     assert json.loads(asked.body)["messages"] == [*messages[:-4], SUMMARY]
@@ -275,7 +275,7 @@ def test_it_stays_masked_where_it_may_not_be_whole(
     masked = agent.send(messages).masked
     assert masked
     asked = agent.send([*messages, SUMMARY])
-    assert (False, masked) == (asked.left_whole, asked.masked)
+    assert (False, masked) == (asked.left_unmasked, asked.masked)
 
 
 def test_the_same_request_goes_out_whole_where_the_window_is_larger() -> None:
@@ -283,17 +283,17 @@ def test_the_same_request_goes_out_whole_where_the_window_is_larger() -> None:
     least = int(lay_out(read([*talk(20), SUMMARY])).requests[-1].size / 0.6)
     windows = [least - 1, least + 1]
     asked = [Agent(policy(half, model_window=w)).send([*talk(20), SUMMARY]) for w in windows]
-    assert [False, True] == [each.left_whole for each in asked]
+    assert [False, True] == [each.left_unmasked for each in asked]
 
 
 def test_where_the_window_is_off_there_is_nothing_to_leave() -> None:
     asked = Agent(policy(TENTH, enabled=False)).send([*talk(9), SUMMARY])
-    assert ({"off"}, False) == ({d.reason for d in asked.decisions}, asked.left_whole)
+    assert ({"off"}, False) == ({d.reason for d in asked.decisions}, asked.left_unmasked)
 
 
 def test_a_window_that_slides_costs_nothing_to_leave() -> None:
     sliding = policy(TENTH, cache_read_ratio=1.0, cache_write_ratio=1.0)
-    assert Agent(sliding).send([*talk(9), SUMMARY]).left_whole
+    assert Agent(sliding).send([*talk(9), SUMMARY]).left_unmasked
 
 
 def test_what_is_redacted_stays_redacted() -> None:
@@ -302,7 +302,7 @@ def test_what_is_redacted_stays_redacted() -> None:
         schema1=TENTH, redaction=RedactionPolicy(enabled=True, tool_names=("shell",))
     )
     asked = rewrite_request(json.dumps({"messages": messages}).encode(), strategies)
-    assert asked.left_whole
+    assert asked.left_unmasked
     assert {"redacted"} == {decision.reason for decision in asked.decisions}
 
 

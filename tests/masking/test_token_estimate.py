@@ -3,16 +3,18 @@ import subprocess
 import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from operator import mul
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.tokens import TokenCounter, TokenEstimator, estimate, estimate_tokens
-from masking.tokens.estimate import compute_cost
+from masking.tokens import TokenCounter, TokenEstimator, estimate_tokens
+from masking.tokens.estimate import UNIT, compute_cost
 from tests.support.kinds import KINDS, make_text
 from tests.support.marks import as_one_test, thorough
 from tests.support.places import CONVERSATIONS, ROOT
+from tests.support.plain_cost import compute_cost_plainly, count_matches
 from tests.tools.benchmarks.token_estimate import make_texts, measure_errors, read_texts
 
 SHORT = [
@@ -153,33 +155,18 @@ def test_a_longer_run_never_costs_less() -> None:
     assert {char: sorted(found) for char, found in costs.items()} == costs
 
 
-def count_one_by_one(text: str) -> int:
-    """Return the cost of a text by the definition: each pattern is counted by itself."""
-    classes = estimate.EDGE + text.encode("utf-8", "surrogatepass").translate(
-        estimate.CLASSES, estimate.CONTINUATIONS
-    )
-    for run, folded in estimate.FOLDED:
-        classes = classes.replace(run, folded)
-    total = sum(
-        row.cost * classes.translate(row.layer).count(pattern)
-        for row in estimate.ROWS
-        for pattern in row.patterns
-    )
-    return max(estimate.UNIT, total) if text else 0
-
-
 @as_one_test
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_made_up_text_costs_what_its_patterns_cost_one_by_one(kind: str) -> None:
     texts = [make_text(kind, chars) for chars in (1, 30, 700, 8_000)]
-    assert [*map(count_one_by_one, texts)] == [*map(compute_cost, texts)]
+    assert [*map(compute_cost_plainly, texts)] == [*map(compute_cost, texts)]
 
 
 def test_pages_and_sources_cost_what_their_patterns_cost_one_by_one() -> None:
     pages = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("masking/**/*.py"), *ROOT.glob("addon/**/*.js")]
     texts = [page.read_text(encoding="utf-8") for page in pages]
     assert len(texts) > 50
-    assert [*map(count_one_by_one, texts)] == [*map(compute_cost, texts)]
+    assert [*map(compute_cost_plainly, texts)] == [*map(compute_cost, texts)]
 
 
 ONE_OF_EACH_CLASS = "aZ09 .=-_#\t\r\n\x00éßЖע中あ한ก—─🙂\ud800\uff21"
@@ -188,7 +175,16 @@ RUNS = st.tuples(st.sampled_from(ONE_OF_EACH_CLASS), st.sampled_from((1, 1, 1, 2
 
 @given(st.lists(RUNS.map(lambda run: run[0] * run[1]), max_size=60).map("".join))
 def test_any_text_costs_what_its_patterns_cost_one_by_one(text: str) -> None:
-    assert count_one_by_one(text) == compute_cost(text)
+    assert compute_cost_plainly(text) == compute_cost(text)
+
+
+def test_a_fit_to_what_the_shipped_costs_say_says_the_same() -> None:
+    fitting = pytest.importorskip("tests.tools.benchmarks.token_fit", exc_type=ImportError)
+    texts = [make_text(kind, 1_000, seed) for kind in KINDS for seed in range(20)]
+    matches, costs = [*map(count_matches, texts)], [*map(compute_cost, texts)]
+    fitted = fitting.fit(matches, [cost / UNIT for cost in costs])
+    again = [sum(map(mul, fitted, found)) for found in matches]
+    assert pytest.approx(costs, rel=0.001) == again
 
 
 @given(

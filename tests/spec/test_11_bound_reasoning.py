@@ -164,7 +164,7 @@ def test_an_account_that_takes_it_has_results_masked_before_reasoning(
     step = meet(
         read_request(body, match.wire, bound.path), Strategies(schema1=policy), prover=Prover()
     )
-    rewrite = step.rewrite(takes_changes=True)
+    rewrite = step.rewrite(account_accepts_edits=True)
     is_masked = bound.binding == "may_refuse" and setting != "keep"
     assert is_masked == (reasons(rewrite) == ["masked", "masked", "masked", "in_window"])
     assert is_masked == (rewrite.body != body)

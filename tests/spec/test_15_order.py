@@ -125,7 +125,7 @@ def test_an_agents_request_for_a_summary_goes_out_whole(writer: Writer) -> None:
     assert is_summary_request(told.read())
     rewrite = mask(told, SHORT)
     assert ["summary"] * 4 == reasons(rewrite)
-    assert (told.body, True) == (rewrite.body, rewrite.left_whole)
+    assert (told.body, True) == (rewrite.body, rewrite.left_unmasked)
 
 
 @as_one_test

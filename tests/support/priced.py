@@ -69,7 +69,7 @@ def rewrite_request(
     *,
     only: Container[int] | None = None,
     context: ConversationContext | None = None,
-    takes_changes: bool = False,
+    account_accepts_edits: bool = False,
     prover: Prover | None = None,
 ) -> Rewrite:
     """Rewrite a request, or a conversation that was read, with a past that a test has made."""
@@ -79,7 +79,7 @@ def rewrite_request(
     prices = prices_of(strategies.schema1) if prices is None else prices
     step = meet(client, strategies, prices, only=only, prover=prover or Prover())
     step = replace(step, context=context)
-    return step.rewrite(takes_changes=takes_changes)
+    return step.rewrite(account_accepts_edits=account_accepts_edits)
 
 
 def mask_old_tool_results(messages: list[ChatMessage], policy: MaskPolicy) -> list[ChatMessage]:

@@ -224,8 +224,8 @@ MUTATIONS = (
     Mutation(
         "text parts that must get shorter",
         DECIDE,
-        'must_shrink = words.must_shrink or result.kind == "text_parts"',
-        "must_shrink = words.must_shrink",
+        'must_shrink = rendering.must_shrink or result.kind == "text_parts"',
+        "must_shrink = rendering.must_shrink",
         "tests/masking/test_window.py",
     ),
     Mutation(
@@ -238,8 +238,8 @@ MUTATIONS = (
     Mutation(
         "a text of exactly `min_chars`",
         DECIDE,
-        "sum(len(text) for _, text in left) < words.min_chars",
-        "sum(len(text) for _, text in left) <= words.min_chars",
+        "sum(len(text) for _, text in left) < rendering.min_chars",
+        "sum(len(text) for _, text in left) <= rendering.min_chars",
         "tests/masking/test_every_format.py",
     ),
     Mutation(

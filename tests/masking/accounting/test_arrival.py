@@ -185,7 +185,7 @@ def bill(window: MaskPolicy, usage: Usage | None = None) -> Iterator[tuple[Promp
             usage=usage,
             when=NOON,
             is_masked=True,
-            left_whole=False,
+            left_unmasked=False,
         )
         yield prompt, ledger.enter(sent, PRICING)
 

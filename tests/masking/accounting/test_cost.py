@@ -66,7 +66,7 @@ def bill_request(
     last_hit_rate: float = 1.0,
 ) -> Cost:
     """Bill a request of a conversation of which nothing was counted before."""
-    report = (usage or Usage()).without_slips()
+    report = (usage or Usage()).plausible_only()
     sizes = Prompt(before=(Piece(b"", before.tokens),), after=(Piece(b"", after.tokens),))
     counts = update_counts(None, sizes, report.prompt, is_masked=masked)
     return costs.price_request(before, after, counts, report, pricing, last_hit_rate)

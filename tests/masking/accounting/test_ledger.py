@@ -61,7 +61,7 @@ def ask(
     seed: bytes = b"someone",
     when: datetime = NOON,
     is_masked: bool = True,
-    left_whole: bool = False,
+    left_unmasked: bool = False,
 ) -> Sent:
     """Return a request; `masked` are the places among its tool results."""
     places = [place for place, message in enumerate(messages) if message["role"] == "tool"]
@@ -78,7 +78,7 @@ def ask(
         usage=Usage(cached=cached) if cached is not None else None,
         when=when,
         is_masked=is_masked,
-        left_whole=left_whole,
+        left_unmasked=left_unmasked,
     )
 
 
@@ -493,12 +493,12 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
     asks: list[ChatMessage] = [*talk(3), {"role": "user", "content": "Summarize it."}]
     entries = [
         ledger.enter(each, PRICING)
-        for each in (ask(talk(3), MASKED), ask(asks, left_whole=True), ask(talk(4), MASKED))
+        for each in (ask(talk(3), MASKED), ask(asks, left_unmasked=True), ask(talk(4), MASKED))
     ]
     assert [1, 1, 1] == [entry.conversation for entry in entries]
     assert [False, False, False] == [entry.moved for entry in entries]
     assert entries[1].cost.before.prompt == entries[1].cost.after.prompt
-    alone = Ledger().enter(ask(asks, left_whole=True), PRICING)
+    alone = Ledger().enter(ask(asks, left_unmasked=True), PRICING)
     assert (1, False) == (alone.conversation, alone.moved)
 
 

@@ -63,7 +63,7 @@ def _send(
         usage=None,
         when=recorded.when,
         is_masked=False,
-        left_whole=rewrite.left_whole,
+        left_unmasked=rewrite.left_unmasked,
     )
 
 

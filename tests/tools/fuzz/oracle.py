@@ -186,9 +186,9 @@ def _compare(
     if is_bound(rewrite, strategies):
         return None if rewrite.body is body else "changed what reasoning is bound to"
     wanted: Iterable[list[Fate]]
-    if rewrite.left_whole and b"ummar" not in body:
+    if rewrite.left_unmasked and b"ummar" not in body:
         return "left whole, and nobody asks for a summary"
-    if rewrite.left_whole:
+    if rewrite.left_unmasked:
         wanted = [leave_whole(name, found, strategies)]
     else:
         wanted = expect(name, found, strategies)

@@ -114,7 +114,7 @@ def _find_return(
     A known limit: a request may end within an answer, where a run of elements is one. If the model
     goes on with it, the next request shows one answer, and no request in its middle.
     """
-    if outcome.left_whole:
+    if outcome.left_unmasked:
         return None
     for before, then in earlier:
         goes_on = before.elements and before.elements == sent.elements[: len(before.elements)]
@@ -183,7 +183,7 @@ def _bill(sent: Sent) -> str | None:
             return None
         whole.append(cut(decode(body), wire, found.at))
         paid.append(cut(decode(outcome.body), wire, found.at))
-        if outcome.left_whole:
+        if outcome.left_unmasked:
             break
         if not masked <= outcome.masked:
             return f"masked no longer at request {len(whole)}, in a conversation that grows"
