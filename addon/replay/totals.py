@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from addon.replay.references import SessionReferences
-from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
+from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay_side_by_side
 from addon.replay.reread import (
     NEVER,
     NO_REREADS,
@@ -110,13 +110,11 @@ def compare_requests(
     The session is read once more to find its references, unless they are given.
     """
     by_request = (references or SessionReferences(session)).find(settings)
-    chosen = replay(session, settings, counter, passed_over, with_roads=with_roads)
-    if with_sliding:
-        sliding = replay(session, replace(settings, slides=True), counter)
-        pairs: Iterable[tuple[ReplayedRequest, ReplayedRequest]] = zip(sliding, chosen, strict=True)
-    else:
-        pairs = ((chose, chose) for chose in chosen)
-    for slid, chose in pairs:
+    policies = (settings, replace(settings, slides=True)) if with_sliding else (settings,)
+    for chose, *others in replay_side_by_side(
+        session, policies, counter, passed_over, with_roads=with_roads
+    ):
+        slid = others[0] if others else chose
         found = by_request.get(chose.number, ())
         rereads = _count(found, chose)
         yield ComparedRequest(
