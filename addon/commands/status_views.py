@@ -546,7 +546,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "requests_at_standard_prices_by_tier": dict(tally.bill.standard),
         "answers_with_a_price": tally.bill.answers,
         "answers_in_dollars": tally.bill.answer_dollars,
-        "conversations_with_a_loss": sum(each.saved < 0 for each in tally.balances.values()),
+        "conversations_with_a_loss": sum(each.money.saved < 0 for each in tally.balances.values()),
         "requests_until_moves_pay_off": max(
             (wait for each in tally.balances.values() if (wait := each.pays_off_in)), default=None
         ),
