@@ -26,6 +26,7 @@ from addon.records.record import RequestRecord
 from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
+    BOUND_UNTIL_TRIED,
     Currency,
     count_requests,
     count_summaries,
@@ -287,8 +288,9 @@ def _describe_passed(tally: Tally) -> Rows:
 def _describe_bound(tally: Tally) -> Rows:
     if tally.changed:  # else another row gives it as the reason why nothing was masked
         for binding, count in tally.bound.most_common():
-            words = BOUND[binding].explain(shortens=tally.arrival.is_any)
-            yield f"{count_requests(count)}: {words}"
+            is_settled = binding == "may_refuse" and tally.takes_changes
+            why = BOUND_UNTIL_TRIED if is_settled else BOUND[binding]
+            yield f"{count_requests(count)}: {why.explain(shortens=tally.arrival.is_any)}"
 
 
 def _describe_unpriced(tally: Tally) -> Rows:

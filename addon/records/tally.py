@@ -334,7 +334,8 @@ class Tally:
     rereads: calls that repeat one whose result was masked.
     arrival: what shortening long results when they arrived did.
     bound: requests that kept results for bound reasoning, by what the provider would do.
-    clearable: those of them whose provider could be asked to clear these results.
+    takes_changes: whether an account is known to take what others are refused for such reasoning.
+    clearable: those of the bound whose provider could be asked to clear these results.
     clearings: requests whose provider was asked to clear, by what came of it: `cleared`,
         `nothing cleared`, `refused`, or `asked` where it said nothing.
     cleared_tokens: what it says that it cleared of them.
@@ -378,6 +379,7 @@ class Tally:
     rereads: int = 0
     arrival: ArrivalSum = field(default_factory=ArrivalSum)
     bound: Counter[Bound] = field(default_factory=Counter)
+    takes_changes: bool = False
     clearable: int = 0
     clearings: Counter[str] = field(default_factory=Counter)
     cleared_tokens: int = 0
@@ -482,6 +484,7 @@ class Tally:
         self.arrival.add(record)
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
+        self.takes_changes |= record.account == "takes"
         if record.bound is not None and (record.kept or {}).get("bound"):
             self.bound[record.bound] += 1
             self.clearable += record.clearing == "possible"
