@@ -304,14 +304,16 @@ class ConversationSums:
         self._paid = self._whole = 0.0
         self._shortened: set[tuple[int, int]] = set()
 
-    def add(self, compared: ComparedRequest) -> None:
-        """Add the conversation's next request."""
+    def add(self, compared: ComparedRequest) -> Totals:
+        """Add the conversation's next request; return what it adds."""
         money = compared.chosen.entry.bill.tokens
         self._paid += money.after
         self._whole += money.before
         part = self._paid / self._whole if self._whole else None
         worst = None if part is None else WorstBill(part, self.totals.requests)
-        self.totals += _measure(compared, worst, self._measure_arrival(compared))
+        own = _measure(compared, worst, self._measure_arrival(compared))
+        self.totals += own
+        return own
 
     def _measure_arrival(self, compared: ComparedRequest) -> ArrivalTotals:
         """Return what was left out of a request at arrival; results are those that are new."""
