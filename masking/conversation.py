@@ -7,6 +7,7 @@ more than one element is worked out here: which call a result answers, in which 
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
@@ -275,7 +276,7 @@ class Request:
         document = apply(self.document, edits)
         body = self.splice(edits, list_path) if self.body else b""
         listed = path, new_items, new_parsed
-        history = shortened_history(self.history)
+        history = self.history.part("shortened")
         request = Request(document, self.wire, self.path, body, self.head, history, listed)
         request.name_model(self.model)
         return request
@@ -296,21 +297,6 @@ class Request:
         if edits.moves or edits.replacements:
             document = apply(document, edits, list_path)
         return (append if added.in_list else put)(body, document, added.path, added.value)
-
-
-class _ShortenedHistory(History):
-    """What was worked out from a list as it is after arrival, beside what was before."""
-
-    __slots__ = ()
-
-
-def shortened_history(history: History) -> History:
-    """Return the history of a request as it is after arrival, given that of the client's own."""
-    found = history.recall(_ShortenedHistory)
-    if found is None:
-        found = _ShortenedHistory()
-        history.keep(found)
-    return found
 
 
 def inside_element(replacements: Iterable[Replacement], depth: int) -> tuple[Replacement, ...]:
@@ -431,6 +417,16 @@ def index_request(request: Request, *, is_held: bool = False) -> Conversation:
     if not is_held and request.obstacle is not None:
         raise WireError(request.obstacle)
     return _bind_all(request)
+
+
+def take_apart(conversation: Conversation, name: str) -> Conversation:
+    """Return a conversation to be decided under other settings, beside those of the original.
+
+    It shares what was read, and keeps what is worked out from that by `name`.
+    """
+    request = copy(conversation.request)
+    request.history = conversation.history.part(name)
+    return replace(conversation, request=request, history=request.history)
 
 
 def read_again(

@@ -128,6 +128,17 @@ class History:
         self._kept[function] = args, values, found
         return [*found]
 
+    def part(self, name: str) -> "History":
+        """Return the history of this name within this one; a new one if there is none yet.
+
+        It is for another form of the same list, or for other settings beside these: what is worked
+        out for the one would otherwise push out what is kept for the other.
+        """
+        found: History | None = self._kept.get(name)
+        if found is None:
+            found = self._kept[name] = History()
+        return found
+
     def recall(self, kind: type[T]) -> T | None:
         """Return the value of a class that was kept last; None if there is none."""
         found: T | None = self._kept.get(kind)

@@ -298,7 +298,8 @@ class BoundaryMemory:
         if not known.shortened:
             return
         places = range(len(conversation.results))
-        both = ResultKeys(conversation), ResultKeys(conversation, is_held=True)
+        answers = digest_answers(conversation)
+        both = ResultKeys(conversation, answers), ResultKeys(conversation)
         own = {keys[place] for keys in both for place in places}
         with self._lock:
             known = self._known.get(opening, _NOTHING)
@@ -355,8 +356,8 @@ class ResultMemory:
     ) -> None:
         self.opening, self.answers, self.is_held = opening, answers, is_held
         self.shortened, self.is_known = shortened, is_known
-        self.keys = ResultKeys(conversation, is_held=is_held)
-        self._held_keys = ResultKeys(conversation, is_held=True)
+        self.keys = ResultKeys(conversation, None if is_held else answers)
+        self._held_keys = ResultKeys(conversation)
         self._conversation, self._was_whole = conversation, was_whole
 
     @cached_property
@@ -494,12 +495,12 @@ class ResultKeys:
 
     A result is known by its id and its texts, and by all answers before it.
 
-    is_held: not by these, as the request does not show them. Its ids are the provider's own then,
-        and are not used again.
+    answers: the digests of these; None if the request does not show them, because the provider
+        holds the history. Its ids are the provider's own then, and are not used again.
     """
 
-    def __init__(self, conversation: Conversation, *, is_held: bool = False) -> None:
-        self._conversation, self._is_held = conversation, is_held
+    def __init__(self, conversation: Conversation, answers: Sequence[bytes] | None = None) -> None:
+        self._conversation, self._answers = conversation, answers
         self._ids = ResultIds(conversation)
 
     @cached_property
@@ -508,17 +509,13 @@ class ResultKeys:
         found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
         return [answer.start for answer in found]
 
-    @cached_property
-    def _answers(self) -> Sequence[bytes]:
-        return digest_answers(self._conversation)
-
     def is_identifiable(self, place: int) -> bool:
         """Whether a result can be told from others."""
         return self._ids.digest_at(place) != _UNKNOWN
 
     def __getitem__(self, place: int) -> bytes:
         digest = self._ids.digest_at(place)
-        if self._is_held:
+        if self._answers is None:
             return blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
         before = bisect_right(self._starts, self._conversation.results[place].element)
         answers = self._answers[before - 1] if before else b""

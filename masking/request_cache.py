@@ -32,7 +32,6 @@ from masking.conversation import (
     index_request,
     inside_element,
     read_shortened,
-    shortened_history,
 )
 from masking.edit.json_list import list_decoder
 from masking.edit.json_text import decode
@@ -342,7 +341,7 @@ class CachedRequest(Request):
             elements,
             starts,
             self._frame,
-            shortened_history(self.history),
+            self.history.part("shortened"),
         )
         shortened._is_ascii = ascii_only  # what is edited in it is spelled as in the client's own
         shortened.name_model(self.model)

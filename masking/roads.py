@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from cachetools import LRUCache
-
 from masking.accounting import Bill, Ledger, Prompt, Sent, read_prompt
+from masking.conversation import take_apart
 from masking.errors import WireError
-from masking.history import History
 from masking.memory import BoundaryMemory, Memories
 from masking.model import places_masked
 from masking.prices import Pricing
@@ -128,10 +126,6 @@ class Untaken(NamedTuple):
     prompt: Prompt
 
 
-_MAX_CONVERSATIONS = 64
-"""How many conversations are worked on from where their last requests were, for each road."""
-
-
 class OtherRoads:
     """Goes along the roads that were not taken, request by request, and bills them; in one thread.
 
@@ -141,9 +135,6 @@ class OtherRoads:
     def __init__(self) -> None:
         self._memories = {road.name: Memories(BoundaryMemory()) for road in OPTIONAL_ROADS}
         self._ledgers = {road.name: Ledger() for road in OPTIONAL_ROADS}
-        self._histories: LRUCache[tuple[RoadName, bytes], History] = LRUCache(
-            _MAX_CONVERSATIONS * len(OPTIONAL_ROADS)
-        )
 
     def go(
         self,
@@ -167,12 +158,9 @@ class OtherRoads:
                 or (account_accepts_edits and road.asks)
             ):
                 continue
-            key = road.name, step.opening
-            if key not in self._histories:
-                self._histories[key] = History()
             with suppress(WireError):
                 own = meet(
-                    replace(step.client, history=self._histories[key]),
+                    take_apart(step.client, road.name),
                     road.adapt(step.strategies),
                     step.prices,
                     self._memories[road.name],

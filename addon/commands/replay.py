@@ -344,8 +344,7 @@ def replay_session(
         number = compared.conversation if log is None else 0
         if number not in found:
             found[number] = _Conversation(settings, wanted)
-        found[number].add(compared)
-        facts.add(compared)
+        facts.add(compared.chosen, found[number].add(compared))
     names = name_conversations(session.name, found)
     accounts: dict[Account, Totals] = {}
     depends = log is not None and (
@@ -354,10 +353,10 @@ def replay_session(
     if log is not None and wanted.account is None and depends:
         accounts["new"] = facts.add_up()
         log.account = "old"
-        older = _Facts(settings)
+        older, sums = _Facts(settings), ConversationSums(settings.policy.window_turns)
         for compared in compare_requests(session, settings, counter(), with_sliding=False):
             if wanted.since is None or compared.chosen.when >= wanted.since:
-                older.add(compared)
+                older.add(compared.chosen, sums.add(compared))
         accounts["old"] = older.add_up()
     logged = facts.describe(session.name, log, accounts) if found else None
     conversations = tuple(
@@ -372,27 +371,28 @@ class _Facts:
 
     def __init__(self, settings: ReplaySettings) -> None:
         self._window_turns = settings.policy.window_turns
-        self._models: dict[str | None, ConversationSums] = {}
+        self._models: dict[str | None, Totals] = {}
         self._began: datetime | None = None
         self._turns = 0
 
-    def add(self, compared: ComparedRequest) -> None:
-        chosen = compared.chosen
-        if chosen.model not in self._models:
-            self._models[chosen.model] = ConversationSums(self._window_turns)
-        self._models[chosen.model].add(compared)
-        self._began = self._began or chosen.when
-        self._turns = max(self._turns, chosen.sizes.tool_turns)
+    def add(self, request: ReplayedRequest, totals: Totals) -> None:
+        model = request.model
+        if model not in self._models:
+            self._models[model] = Totals(window_turns=self._window_turns)
+        self._models[model] += totals
+        self._began = self._began or request.when
+        self._turns = max(self._turns, request.sizes.tool_turns)
 
     def add_up(self) -> Totals:
-        return sum((each.totals for each in self._models.values()), start=Totals())
+        return sum(self._models.values(), start=Totals())
 
     def describe(
         self, name: str, log: LogSession | None, accounts: Mapping[Account, Totals]
     ) -> LoggedSession:
         about = None if log is None else log.conversation
-        models = {model: each.totals for model, each in self._models.items()}
-        is_unnamed = any(each.bound and is_binding_assumed(model) for model, each in models.items())
+        is_unnamed = any(
+            each.bound and is_binding_assumed(model) for model, each in self._models.items()
+        )
         unnamed: CostOnly | None = "unnamed" if is_unnamed else None
         return LoggedSession(
             agent=RECORDING if about is None else about.agent,
@@ -401,7 +401,7 @@ class _Facts:
             began=self._began or datetime.now(UTC),
             turns=self._turns,
             is_side=about is not None and about.is_side,
-            models=models,
+            models=self._models,
             cost_only=None if log is None else log.cost_only or unnamed,
             is_counted=log is None or log.difference is not None,
             difference=None if log is None else log.difference,
@@ -419,12 +419,12 @@ class _Conversation:
         self._described: list[dict[str, object]] = []
         self._compared: list[ComparedRequest] = []
 
-    def add(self, compared: ComparedRequest) -> None:
-        self._sums.add(compared)
+    def add(self, compared: ComparedRequest) -> Totals:
         if self._wanted.requests:
             self._described.append(_describe_request(compared.chosen))
         if self._wanted.chart:
             self._compared.append(compared)
+        return self._sums.add(compared)
 
     def finish(self, name: str, logged: LoggedSession | None) -> ReplayedConversation:
         totals, requests, chart = self._sums.totals, "", ""

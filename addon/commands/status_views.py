@@ -26,6 +26,7 @@ from addon.records.record import RequestRecord
 from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits
 from addon.records.words import (
     BOUND,
+    BOUND_UNTIL_TRIED,
     Currency,
     count_requests,
     count_summaries,
@@ -287,8 +288,9 @@ def _describe_passed(tally: Tally) -> Rows:
 def _describe_bound(tally: Tally) -> Rows:
     if tally.changed:  # else another row gives it as the reason why nothing was masked
         for binding, count in tally.bound.most_common():
-            words = BOUND[binding].explain(shortens=tally.arrival.is_any)
-            yield f"{count_requests(count)}: {words}"
+            is_settled = binding == "may_refuse" and tally.takes_changes
+            why = BOUND_UNTIL_TRIED if is_settled else BOUND[binding]
+            yield f"{count_requests(count)}: {why.explain(shortens=tally.arrival.is_any)}"
 
 
 def _describe_unpriced(tally: Tally) -> Rows:
@@ -546,7 +548,7 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         "requests_at_standard_prices_by_tier": dict(tally.bill.standard),
         "answers_with_a_price": tally.bill.answers,
         "answers_in_dollars": tally.bill.answer_dollars,
-        "conversations_with_a_loss": sum(each.saved < 0 for each in tally.balances.values()),
+        "conversations_with_a_loss": sum(each.money.saved < 0 for each in tally.balances.values()),
         "requests_until_moves_pay_off": max(
             (wait for each in tally.balances.values() if (wait := each.pays_off_in)), default=None
         ),

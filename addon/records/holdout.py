@@ -18,7 +18,8 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from addon.records.record import RequestRecord
-from addon.records.tally import as_sent
+from addon.records.tally import as_sent, read_bill
+from masking.accounting import NO_BILL, Bill
 
 Alike = tuple[str, str | None, str | None]
 """The configuration, the client and the model: only conversations that share all are compared."""
@@ -46,7 +47,7 @@ class Figures:
     failures: requests that failed otherwise, as a provider that is overloaded fails.
     rereads: calls that repeat one whose result was masked or shortened, or would have been.
     output_tokens: as the provider counted them; None if it never did.
-    dollars, input_tokens: what the prompts cost that were sent; None if that is not known.
+    bill: what the prompts cost.
     """
 
     is_held_out: bool
@@ -57,8 +58,7 @@ class Figures:
     failures: int = 0
     rereads: int = 0
     output_tokens: int | None = None
-    dollars: float | None = 0.0
-    input_tokens: float | None = None
+    bill: Bill = NO_BILL
 
     def add(self, record: RequestRecord) -> None:
         """Count a request."""
@@ -72,10 +72,18 @@ class Figures:
             self.failures += 1
         if record.completion_tokens is not None:
             self.output_tokens = (self.output_tokens or 0) + record.completion_tokens
-        if record.cost_tokens_after is not None:  # else the provider did not take it
-            self.input_tokens = (self.input_tokens or 0.0) + record.cost_tokens_after
-            cost = record.cost_dollars_after
-            self.dollars = None if cost is None or self.dollars is None else self.dollars + cost
+        self.bill += read_bill(record)
+
+    @property
+    def dollars(self) -> float | None:
+        """What the prompts cost that were sent; None if that is not known of each."""
+        return self.bill.dollars.after if self.bill.is_all_in_dollars else None
+
+    @property
+    def input_tokens(self) -> float | None:
+        """The same in input tokens; None if the provider took none of them."""
+        tokens = self.bill.tokens
+        return tokens.after if tokens.requests else None
 
 
 @dataclass(slots=True)

@@ -162,26 +162,23 @@ _LEAST_SLIDES = 3
 class Balance:
     """What masking has saved in a conversation, in input tokens, and what it goes on to save.
 
-    saved: less than 0 as long as the moves of the boundary have not paid off.
-    each: what the next request would save; None if that is not known.
-    requests, moves: how many requests that is of, and at how many of them the boundary moved.
+    money: less than nothing is saved as long as the moves of the boundary have not paid off.
+    saved_per_request: what the next one would save; None if that is not known.
+    moves: at how many of the requests the boundary moved.
     is_held: whether it moves no more, because the cache did not return after a move.
     """
 
-    saved: float = 0.0
-    each: float | None = None
-    requests: int = 0
+    money: Money = NO_MONEY
+    saved_per_request: float | None = None
     moves: int = 0
     is_held: bool = False
 
-    def add(self, record: RequestRecord) -> None:
-        """Count a request of the conversation."""
-        saved = (record.cost_tokens_before or 0.0) - (record.cost_tokens_after or 0.0)
-        self.saved += saved
-        self.requests += 1
+    def add(self, record: RequestRecord, money: Money) -> None:
+        """Count a request of the conversation, which came to so much."""
+        self.money += money
         self.is_held = record.boundary_held
         if not record.boundary_moved:
-            self.each = saved
+            self.saved_per_request = money.saved
             return
         # What a move takes out would be read from the cache by each later request. How many tokens
         # that is to the provider is known by what it counted of the rest, or of a recorded prompt.
@@ -189,22 +186,23 @@ class Balance:
         before, after = record.request_tokens_before, record.request_tokens_after
         read, counted = record.price_read_ratio, record.prompt_tokens
         if before is None or not after or read is None:
-            self.each = None
+            self.saved_per_request = None
         else:
             sent = before if record.replay else after
-            self.each = (before - after) * read * (counted / sent if counted else 1.0)
+            self.saved_per_request = (before - after) * read * (counted / sent if counted else 1.0)
 
     @property
     def slides(self) -> bool:
         """Whether the boundary moves so often that no move has the time to pay off."""
-        return self.moves >= _LEAST_SLIDES and self.moves > self.requests / 2
+        return self.moves >= _LEAST_SLIDES and self.moves > self.money.requests / 2
 
     @property
     def pays_off_in(self) -> int | None:
         """The requests after which the moves have paid off; None if they have, or never will."""
-        if self.saved >= 0 or not self.moves or self.slides or self.each is None or self.each <= 0:
+        saved, coming = self.money.saved, self.saved_per_request
+        if saved >= 0 or not self.moves or self.slides or coming is None or coming <= 0:
             return None
-        return max(1, ceil(-self.saved / self.each))
+        return max(1, ceil(-saved / coming))
 
 
 @dataclass(slots=True)
@@ -336,7 +334,8 @@ class Tally:
     rereads: calls that repeat one whose result was masked.
     arrival: what shortening long results when they arrived did.
     bound: requests that kept results for bound reasoning, by what the provider would do.
-    clearable: those of them whose provider could be asked to clear these results.
+    takes_changes: whether an account is known to take what others are refused for such reasoning.
+    clearable: those of the bound whose provider could be asked to clear these results.
     clearings: requests whose provider was asked to clear, by what came of it: `cleared`,
         `nothing cleared`, `refused`, or `asked` where it said nothing.
     cleared_tokens: what it says that it cleared of them.
@@ -380,6 +379,7 @@ class Tally:
     rereads: int = 0
     arrival: ArrivalSum = field(default_factory=ArrivalSum)
     bound: Counter[Bound] = field(default_factory=Counter)
+    takes_changes: bool = False
     clearable: int = 0
     clearings: Counter[str] = field(default_factory=Counter)
     cleared_tokens: int = 0
@@ -484,6 +484,7 @@ class Tally:
         self.arrival.add(record)
         self.kept.update(record.kept or {})
         self.summaries += record.masking == "on" and bool((record.kept or {}).get("summary"))
+        self.takes_changes |= record.account == "takes"
         if record.bound is not None and (record.kept or {}).get("bound"):
             self.bound[record.bound] += 1
             self.clearable += record.clearing == "possible"
@@ -526,7 +527,7 @@ class Tally:
         key = record.conversation_id
         is_changed = record.cost_tokens_before != record.cost_tokens_after
         if key is not None and (key in self.balances or is_changed or record.boundary_moved):
-            self.balances.setdefault(key, Balance()).add(record)
+            self.balances.setdefault(key, Balance()).add(record, bill.tokens)
         if record.price_source == "assumed":
             self.assumed[record.host] += 1
         if self.most_expensive is None or _bill_of(self.most_expensive) < _bill_of(record):

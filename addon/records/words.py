@@ -630,15 +630,15 @@ def why_lost(tally: Tally) -> str | None:
     Masking more breaks the provider's cache once, and every later request saves by it. So a session
     that ends soon after a move has paid for what others will not use.
     """
-    lost = [each for each in tally.balances.values() if each.saved < 0]
+    lost = [each for each in tally.balances.values() if each.money.saved < 0]
     if tally.masked_bill.tokens.saved >= 0 or not lost:
         return None
     if any(each.is_held for each in lost):
         return "the provider's cache did not return after a move, so no more is masked there"
     if sliding := next((each for each in lost if each.slides), None):
         return (
-            f"the boundary moved at {sliding.moves:,} of {count_requests(sliding.requests)}, and "
-            "each move breaks the provider's cache"
+            f"the boundary moved at {sliding.moves:,} of {count_requests(sliding.money.requests)}, "
+            "and each move breaks the provider's cache"
         )
     waits = [wait for each in lost if (wait := each.pays_off_in) is not None]
     if not waits:
@@ -873,6 +873,12 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
     ),
 }
 """By what the provider does with reasoning once a text before it has changed."""
+
+BOUND_UNTIL_TRIED = WhyUnmasked(
+    "the model binds its reasoning; that this account lets older results be masked all the same "
+    "was not known yet"
+)
+"""Where the provider may refuse, and a later request was taken."""
 
 CLEARABLE: Mapping[Bound, WhyUnmasked] = {
     bound: BOUND[bound]._replace(change=(*ROADS["clear"].settings.items(),))

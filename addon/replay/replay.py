@@ -19,7 +19,7 @@ from masking.accounting import (
 )
 from masking.arrival import Arrived
 from masking.config import RequestFacts, Rule, find_first
-from masking.conversation import Conversation
+from masking.conversation import Conversation, take_apart
 from masking.errors import WireError
 from masking.memory import BoundaryMemory, Memories
 from masking.model import Reason
@@ -213,10 +213,36 @@ def replay(
 
     with_roads: bill it by the other roads, too, where reasoning is bound.
     """
-    replayer = _Replayer(settings, counter, OtherRoads() if with_roads else None)
-    for recorded in session.requests():
+    for (request,) in replay_side_by_side(
+        session, (settings,), counter, passed_over, with_roads=with_roads
+    ):
+        yield request
+
+
+def replay_side_by_side(
+    session: Session,
+    policies: Sequence[ReplaySettings],
+    counter: TokenCounter,
+    passed_over: Counter[str] | None = None,
+    *,
+    with_roads: bool = False,
+) -> Iterator[tuple[ReplayedRequest, ...]]:
+    """Yield the outcomes of each request under several settings, as `replay` does for one.
+
+    A request is read, and its elements counted, once for all of them. The other roads are those
+    beside the first.
+    """
+    bodies, counted = RequestCache(), RequestCache()
+    replayers = [
+        _Replayer(settings, counter, OtherRoads() if with_roads and not at else None, counted)
+        for at, settings in enumerate(policies)
+    ]
+    for number, recorded in enumerate(session.requests(), 1):
         try:
-            yield replayer.replay(recorded)
+            client = recorded.read(bodies)
+            beside = [take_apart(client, str(at)) for at in range(1, len(replayers))]
+            clients = zip(replayers, [client, *beside], strict=True)
+            yield tuple([replayer.replay(number, recorded, own) for replayer, own in clients])
         except WireError as error:
             if passed_over is not None:
                 passed_over[error.problem] += 1
@@ -226,21 +252,24 @@ class _Replayer:
     """Decides and bills the requests of a session, one after the other, as the addon does."""
 
     def __init__(
-        self, settings: ReplaySettings, counter: TokenCounter, roads: OtherRoads | None
+        self,
+        settings: ReplaySettings,
+        counter: TokenCounter,
+        roads: OtherRoads | None,
+        counted: RequestCache,
     ) -> None:
         self._settings, self._counter, self._roads = settings, counter, roads
         self._asks = {
             name: is_asked for road in settings.taken for name, is_asked in ROADS[road].asks.items()
         }
         self._ledger = Ledger()
-        self._number = 0
-        self._cache, self._counted_cache = RequestCache(), RequestCache()
+        self._counted_cache = counted
         self._memories = Memories(BoundaryMemory()) if settings.remembers else None
 
-    def replay(self, recorded: RecordedRequest) -> ReplayedRequest:
+    def replay(
+        self, number: int, recorded: RecordedRequest, client: Conversation
+    ) -> ReplayedRequest:
         """Replay the next request. Raises WireError if it cannot be masked."""
-        self._number += 1
-        client = recorded.read(self._cache)
         recorded_model, model = client.model, self._settings.model
         settings = self._settings.choose(recorded, client)  # a rule is for the recorded model
         if model is not None:
@@ -291,7 +320,7 @@ class _Replayer:
         if self._roads is not None and untaken:
             entry = replace(entry, roads=self._roads.enter(untaken, sent, pricing))
         return ReplayedRequest(
-            number=self._number,
+            number=number,
             model=conversation.model,
             pricing=pricing,
             sizes=measure(outcome, prompt),

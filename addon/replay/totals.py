@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from addon.replay.references import SessionReferences
-from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
+from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay_side_by_side
 from addon.replay.reread import (
     NEVER,
     NO_REREADS,
@@ -110,13 +110,11 @@ def compare_requests(
     The session is read once more to find its references, unless they are given.
     """
     by_request = (references or SessionReferences(session)).find(settings)
-    chosen = replay(session, settings, counter, passed_over, with_roads=with_roads)
-    if with_sliding:
-        sliding = replay(session, replace(settings, slides=True), counter)
-        pairs: Iterable[tuple[ReplayedRequest, ReplayedRequest]] = zip(sliding, chosen, strict=True)
-    else:
-        pairs = ((chose, chose) for chose in chosen)
-    for slid, chose in pairs:
+    policies = (settings, replace(settings, slides=True)) if with_sliding else (settings,)
+    for chose, *others in replay_side_by_side(
+        session, policies, counter, passed_over, with_roads=with_roads
+    ):
+        slid = others[0] if others else chose
         found = by_request.get(chose.number, ())
         rereads = _count(found, chose)
         yield ComparedRequest(
@@ -306,14 +304,16 @@ class ConversationSums:
         self._paid = self._whole = 0.0
         self._shortened: set[tuple[int, int]] = set()
 
-    def add(self, compared: ComparedRequest) -> None:
-        """Add the conversation's next request."""
+    def add(self, compared: ComparedRequest) -> Totals:
+        """Add the conversation's next request; return what it adds."""
         money = compared.chosen.entry.bill.tokens
         self._paid += money.after
         self._whole += money.before
         part = self._paid / self._whole if self._whole else None
         worst = None if part is None else WorstBill(part, self.totals.requests)
-        self.totals += _measure(compared, worst, self._measure_arrival(compared))
+        own = _measure(compared, worst, self._measure_arrival(compared))
+        self.totals += own
+        return own
 
     def _measure_arrival(self, compared: ComparedRequest) -> ArrivalTotals:
         """Return what was left out of a request at arrival; results are those that are new."""

@@ -267,6 +267,18 @@ def test_the_page_tells_what_the_requests_came_to(
             id="reduction",
         ),
         pytest.param(
+            [
+                REQUEST | {"binding": "may_refuse", "kept": {"bound": 3}},
+                REQUEST | {"binding": "may_refuse", "account": "takes"},
+            ],
+            "Kept results",
+            [
+                "1 request: the model binds its reasoning; that this account lets older results be "
+                "masked all the same was not known yet"
+            ],
+            id="reasoning that an account lets go of since",
+        ),
+        pytest.param(
             [REQUEST, REQUEST | {"binding": "refuses", "kept": {"bound": 3}}],
             "Kept results",
             [

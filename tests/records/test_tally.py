@@ -381,4 +381,4 @@ def test_a_conversation_that_fits_again_after_a_summary_does_not_need_masking() 
 def test_a_boundary_slides_where_it_moves_at_most_requests(
     moves: int, requests: int, expected: bool
 ) -> None:
-    assert expected == Balance(moves=moves, requests=requests).slides
+    assert expected == Balance(money=Money(requests), moves=moves).slides

@@ -21,10 +21,12 @@ from addon.replay.replay import (
     Ruled,
     Session,
     replay,
+    replay_side_by_side,
 )
 from addon.replay.totals import compare
 from masking import MaskPolicy
 from masking.accounting.prompt import measure, read_prompt
+from masking.arrival import ArrivalPolicy
 from masking.config import Rule
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
@@ -178,6 +180,19 @@ def test_the_window_slides_if_it_is_told_to(settings: ReplaySettings, slides: bo
     masked = [request.sizes.masked for request in play(LONG, settings)]
     assert slides == (edge == masked)
     assert all(count <= most for count, most in zip(masked, edge, strict=True))
+
+
+@pytest.mark.parametrize(
+    "arrival",
+    [ArrivalPolicy(), ArrivalPolicy(enabled=True, max_chars=300, head_chars=50, tail_chars=50)],
+)
+@pytest.mark.parametrize("model", [None, "gpt-5"])
+def test_side_by_side_is_as_alone(arrival: ArrivalPolicy, model: str | None) -> None:
+    strategies = Strategies(schema1=SHARED, arrival=arrival)
+    settings = ReplaySettings(strategies=strategies, model=model, remembers=True)
+    policies = settings, replace(settings, slides=True), AUTO
+    alone = [play(LONG, each) for each in policies]
+    assert [*zip(*alone, strict=True)] == [*replay_side_by_side(LONG, policies, COUNTER)]
 
 
 def test_sliding_under_cheap_cached_tokens_costs_more_than_moving_when_it_pays() -> None:

@@ -25,7 +25,6 @@ from masking.conversation import (
     ShortenedElement,
     index_request,
     shorten_element,
-    shortened_history,
 )
 from masking.history import History
 from masking.model import Edits, Path, Replacement
@@ -395,7 +394,7 @@ class _Rebuilt(Request):
         document: dict[str, object] = {str(path[-1]): items}
         for key in reversed(path[:-1]):
             document = {str(key): document}
-        history, listed = shortened_history(self.history), (path, items, parsed)
+        history, listed = self.history.part("shortened"), (path, items, parsed)
         request = _Rebuilt(document, self.wire, self.path, b"", self.head, history, listed)
         request.marks, request.account = self.marks, self.account
         request.tier = self.tier
