@@ -528,8 +528,8 @@ MUTATIONS = (
     Mutation(
         "a boundary that moves at just every other request",
         "addon/records/tally.py",
-        "self.moves > self.requests / 2",
-        "self.moves >= self.requests / 2",
+        "self.moves > self.money.requests / 2",
+        "self.moves >= self.money.requests / 2",
         f"{TALLY}::test_a_boundary_slides_where_it_moves_at_most_requests",
     ),
 )
