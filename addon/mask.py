@@ -28,7 +28,7 @@ from addon.proxy.host import prepare_host
 from addon.proxy.marks import is_recording
 from addon.proxy.mcp import Mcp
 from addon.proxy.router import Router
-from addon.proxy.routes import OwnPorts
+from addon.proxy.routes import BaseUrlRouter
 from addon.proxy.tls import Passthrough
 from addon.proxy.unread import Unread
 from addon.proxy.websocket import Websockets
@@ -48,7 +48,7 @@ class ObservationMasking:
 
     def __init__(self) -> None:
         self.engine = engine = Engine()
-        own_ports = OwnPorts()
+        own_ports = BaseUrlRouter()
         self._flows = Flows(engine)
         self._websockets = Websockets(engine)
         self._mcp = Mcp(engine)
@@ -58,7 +58,7 @@ class ObservationMasking:
         router = Router(
             own_ports, self._health, self._websockets, self._mcp, self._flows, self._unread
         )
-        # mitmproxy calls a hook in each of them, in this order. `OwnPorts` comes first, as the
+        # mitmproxy calls a hook in each of them, in this order. `BaseUrlRouter` comes first, as the
         # others go by the server that it finds.
         self.addons = [own_ports, self._passthrough, router]
         self._host = contextlib.ExitStack()

@@ -2,8 +2,8 @@
 
 The proxy's own lead to its port, and name the server in their path:
 `http://127.0.0.1:8080/to/https/llm.example.com/v1`. Clients that use them need no proxy variable
-and no CA. `OwnPorts` in `addon/proxy/routes.py` serves them; commands write them, so this does not
-load mitmproxy.
+and no CA. `BaseUrlRouter` in `addon/proxy/routes.py` serves them; commands write them, so this does
+not load mitmproxy.
 """
 
 import ipaddress

@@ -9,15 +9,16 @@ from mitmproxy.connection import Client
 from addon.proxy.flows import Flows
 from addon.proxy.health import HealthEndpoint, is_for_proxy
 from addon.proxy.mcp import Mcp
-from addon.proxy.routes import OwnPorts
+from addon.proxy.routes import BaseUrlRouter
 from addon.proxy.unread import Unread
 from addon.proxy.websocket import Websockets, find_socket_format
 from addon.request import find_wire_format
 from masking.wire import Match
 
 Kind = Literal["own", "health", "model", "socket", "other"]
-"""own: answered by `OwnPorts`; nobody is to mask, record or count it. health: sent to the proxy
-itself. model: asks a model over HTTP. socket: asks for a WebSocket on which a model is asked."""
+"""own: answered by `BaseUrlRouter`; nobody is to mask, record or count it. health: sent to the
+proxy itself. model: asks a model over HTTP. socket: asks for a WebSocket on which a model is asked.
+"""
 
 
 class Route(NamedTuple):
@@ -36,7 +37,7 @@ class Router:
 
     def __init__(
         self,
-        own_ports: OwnPorts,
+        own_ports: BaseUrlRouter,
         health: HealthEndpoint,
         websockets: Websockets,
         mcp: Mcp,

@@ -1,6 +1,6 @@
 """Where requests go: to the server that the path names, or to the proxy behind ours.
 
-`OwnPorts` serves the base URLs of the proxy's own port (`addon/proxy/base_urls.py`), and
+`BaseUrlRouter` serves the base URLs of the proxy's own port (`addon/proxy/base_urls.py`), and
 `UpstreamRoutes` sends requests on to another proxy (`addon/proxy/upstream.py`).
 """
 
@@ -39,7 +39,7 @@ _MAX_CONNECTIONS = 100
 _AUTHORIZATION = "Proxy-Authorization"
 
 
-class OwnPorts:
+class BaseUrlRouter:
     """Sends on what arrives at the proxy's own port for a server that the path names.
 
     `http://127.0.0.1:8080/to/https/llm.example.com/v1` is a base URL for clients that take no

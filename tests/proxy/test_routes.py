@@ -11,7 +11,7 @@ from mitmproxy.addons.proxyserver import Proxyserver
 from mitmproxy.proxy.mode_specs import ProxyMode
 from mitmproxy.test import taddons, tflow
 
-from addon.proxy.routes import OwnPorts, UpstreamRoutes
+from addon.proxy.routes import BaseUrlRouter, UpstreamRoutes
 from addon.proxy.upstream import Upstream, read_upstream
 
 # Who may use the proxy's own base URLs, and what becomes of the request.
@@ -23,7 +23,7 @@ PATH = "/to/https/[2001:db8::1]:8443/v1?x=y"
 def lead(
     change: Callable[[http.HTTPFlow], None],
     mode: str = "regular",
-    hook: Callable[[OwnPorts, http.HTTPFlow], None] = OwnPorts.requestheaders,
+    hook: Callable[[BaseUrlRouter, http.HTTPFlow], None] = BaseUrlRouter.requestheaders,
 ) -> http.HTTPFlow:
     """Return a request to a base URL of a proxy that listens, after the hook."""
 
@@ -38,7 +38,7 @@ def lead(
             flow.client_conn.sockname = ("127.0.0.1", port)
             flow.client_conn.proxy_mode = ProxyMode.parse(mode)
             change(flow)
-            hook(OwnPorts(), flow)
+            hook(BaseUrlRouter(), flow)
             await server.servers.update([])
             return flow
 
@@ -66,7 +66,7 @@ def test_a_tunnel_to_our_own_port_is_opened_at_once_and_none_through_it(
         if is_through_one:
             flow.server_conn.address = ("127.0.0.1", flow.request.port)
 
-    response = lead(come, hook=OwnPorts.http_connect).response
+    response = lead(come, hook=BaseUrlRouter.http_connect).response
     assert response is not None
     assert status == response.status_code
 
