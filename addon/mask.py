@@ -30,7 +30,7 @@ from addon.proxy.mcp import Mcp
 from addon.proxy.router import Router
 from addon.proxy.routes import BaseUrlRouter
 from addon.proxy.tls import Passthrough
-from addon.proxy.unread import Unread
+from addon.proxy.unsupported import UnsupportedTraffic
 from addon.proxy.websocket import Websockets
 from addon.records.words import render_totals
 from addon.request import one_line
@@ -53,10 +53,10 @@ class ObservationMasking:
         self._websockets = Websockets(engine)
         self._mcp = Mcp(engine)
         self._passthrough = Passthrough(engine)
-        self._unread = Unread(engine)
-        self._health = HealthEndpoint(engine, self._passthrough, self._unread)
+        self._unsupported = UnsupportedTraffic(engine)
+        self._health = HealthEndpoint(engine, self._passthrough, self._unsupported)
         router = Router(
-            own_ports, self._health, self._websockets, self._mcp, self._flows, self._unread
+            own_ports, self._health, self._websockets, self._mcp, self._flows, self._unsupported
         )
         # mitmproxy calls a hook in each of them, in this order. `BaseUrlRouter` comes first, as the
         # others go by the server that it finds.
@@ -136,7 +136,7 @@ class ObservationMasking:
             if self._page:
                 self._page.close()
             engine.log.flush()
-            others = f"{self._unread.render_total()}{self._passthrough.render_total()}"
+            others = f"{self._unsupported.render_total()}{self._passthrough.render_total()}"
             logger.info(f"{render_totals(recorder.totals)}{others}{recorder.left_out}")
             if self._mcp.totals.responses:
                 logger.info(str(self._mcp.totals))

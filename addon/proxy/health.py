@@ -122,17 +122,17 @@ class CountsUnserved(Protocol):
 class HealthEndpoint:
     """Answers what is sent to the proxy itself.
 
-    passthrough, unread: the addons that count what is not masked (`addon/proxy/tls.py`,
-        `addon/proxy/unread.py`).
+    passthrough, unsupported: the addons that count what is not masked (`addon/proxy/tls.py`,
+        `addon/proxy/unsupported.py`).
 
     `page_url` is where the live page is; None while there is none.
     """
 
     def __init__(
-        self, engine: "Engine", passthrough: "CountsUnopened", unread: "CountsUnserved"
+        self, engine: "Engine", passthrough: "CountsUnopened", unsupported: "CountsUnserved"
     ) -> None:
         self.page_url: str | None = None
-        self._engine, self._passthrough, self._unread = engine, passthrough, unread
+        self._engine, self._passthrough, self._unsupported = engine, passthrough, unsupported
 
     async def request(self, flow: "HTTPFlow") -> None:
         """Answer GET and HEAD of `PATH`.
@@ -175,7 +175,7 @@ class HealthEndpoint:
             "tag": run.tag,
             "state": render_start(config) if config else "",
             "unopened": self._passthrough.passed,
-            "unserved": self._unread.unserved.total(),
+            "unserved": self._unsupported.unserved.total(),
         }
 
     async def _describe(self, config: "ConfigFile") -> Mapping[str, object]:
@@ -206,7 +206,7 @@ class HealthEndpoint:
             "lost_records": recorder.lost,
             "summary": f"{summary or ''}{recorder.left_out}",
             "unopened": self._passthrough.passed,
-            "unserved": self._unread.unserved.total(),
+            "unserved": self._unsupported.unserved.total(),
             "page": self.page_url,
             "recall_folder": kept_folder(settings.recall),
         }

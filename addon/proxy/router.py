@@ -10,7 +10,7 @@ from addon.proxy.flows import Flows
 from addon.proxy.health import HealthEndpoint, is_for_proxy
 from addon.proxy.mcp import Mcp
 from addon.proxy.routes import BaseUrlRouter
-from addon.proxy.unread import Unread
+from addon.proxy.unsupported import UnsupportedTraffic
 from addon.proxy.websocket import Websockets, find_socket_format
 from addon.request import find_wire_format
 from masking.wire import Match
@@ -42,10 +42,10 @@ class Router:
         websockets: Websockets,
         mcp: Mcp,
         flows: Flows,
-        unread: Unread,
+        unsupported: UnsupportedTraffic,
     ) -> None:
         self._own_ports, self._health, self._websockets = own_ports, health, websockets
-        self._mcp, self._flows, self._unread = mcp, flows, unread
+        self._mcp, self._flows, self._unsupported = mcp, flows, unsupported
         self._routes: WeakKeyDictionary[http.HTTPFlow, Route] = WeakKeyDictionary()
 
     def find(self, flow: http.HTTPFlow) -> Route:
@@ -70,7 +70,7 @@ class Router:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Stream uploads that nobody reads."""
         if self.find(flow).kind not in ("own", "model"):
-            self._unread.requestheaders(flow)
+            self._unsupported.requestheaders(flow)
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Answer what is for the proxy, mask what is for a model, and count what nobody masks."""
@@ -80,7 +80,7 @@ class Router:
         elif route.kind == "socket":
             self._websockets.request(flow)
         elif route.kind == "other":
-            self._unread.request(flow)
+            self._unsupported.request(flow)
         elif route.match is not None:
             self._websockets.note_http(flow)
             await self._flows.request(flow, route.match)
@@ -96,7 +96,7 @@ class Router:
         elif kind in ("other", "socket"):
             await self._mcp.responseheaders(flow)
         if flow not in self._flows and flow not in self._mcp:
-            self._unread.responseheaders(flow)
+            self._unsupported.responseheaders(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Cut what an MCP server has answered, or record what a model has."""
@@ -126,4 +126,4 @@ class Router:
 
     def tcp_start(self, flow: tcp.TCPFlow) -> None:
         """Say that mitmproxy takes a connection for raw TCP."""
-        self._unread.tcp_start(flow)
+        self._unsupported.tcp_start(flow)

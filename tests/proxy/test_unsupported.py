@@ -7,8 +7,8 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test import tflow, tutils
 
-from addon.proxy import unread as unread_module
-from addon.proxy.unread import Unread, find_unserved_format
+from addon.proxy import unsupported
+from addon.proxy.unsupported import UnsupportedTraffic, find_unserved_format
 from masking.config import parse_settings
 from tests.live.harness import OFF, ON, running_addon, running_upstream
 from tests.proxy.engines import StandIn
@@ -37,25 +37,25 @@ def test_a_format_is_known_by_the_end_of_its_path(path: str, expected: str | Non
     assert find_unserved_format(request(path, "GET")) is None
 
 
-def unread(config: bytes = ON) -> Unread:
+def make(config: bytes = ON) -> UnsupportedTraffic:
     settings = parse_settings(config)
     assert settings
-    return Unread(StandIn(settings).as_engine)
+    return UnsupportedTraffic(StandIn(settings).as_engine)
 
 
-def ask(unread: Unread, host: str, path: str = "/v1beta/interactions") -> http.HTTPFlow:
+def ask(addon: UnsupportedTraffic, host: str, path: str = "/v1beta/interactions") -> http.HTTPFlow:
     """Let a request pass."""
     flow = tflow.tflow(req=request(path))
     flow.request.host = host
-    unread.request(flow)
+    addon.request(flow)
     return flow
 
 
 def test_each_host_and_format_is_named_once_and_every_request_is_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(unread_module._FORMATS, "Another", re.compile("/another$"))
-    counted = unread()
+    monkeypatch.setitem(unsupported._FORMATS, "Another", re.compile("/another$"))
+    counted = make()
     for path, host in [("/v1/interactions", "a"), ("/another", "a"), ("/v1/interactions", "b")]:
         for _ in range(3):
             ask(counted, host, path)
@@ -69,7 +69,7 @@ def test_each_host_and_format_is_named_once_and_every_request_is_counted(
 
 
 def test_of_many_hosts_only_some_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
-    counted = unread()
+    counted = make()
     for n in range(1_005):
         ask(counted, f"{n}.example")
     assert len(caplog.messages) == 1_000
@@ -78,7 +78,7 @@ def test_of_many_hosts_only_some_are_told_apart(caplog: pytest.LogCaptureFixture
 
 
 def test_nothing_is_said_where_there_was_none() -> None:
-    assert unread().render_total() == ""
+    assert make().render_total() == ""
 
 
 # Raw TCP
@@ -89,7 +89,7 @@ def test_a_connection_that_is_taken_for_raw_tcp_is_named_once(
     config: bytes, expected: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    addon = unread(config=config)
+    addon = make(config=config)
     for _ in range(2):
         addon.tcp_start(tflow.ttcpflow())
     line = (
@@ -114,7 +114,7 @@ def test_only_a_large_upload_goes_on_before_it_is_complete(
 ) -> None:
     flow = tflow.tflow(req=request(path))
     flow.request.headers["content-length"] = size
-    unread().requestheaders(flow)
+    make().requestheaders(flow)
     assert bool(flow.request.stream) is expected
 
 
@@ -122,7 +122,7 @@ def test_an_upload_that_is_answered_already_does_not_stream() -> None:
     """mitmproxy can do only one of both."""
     flow = tflow.tflow(req=request("/v1/files"), resp=True)
     flow.request.headers["content-length"] = "2000000"
-    unread().requestheaders(flow)
+    make().requestheaders(flow)
     assert not flow.request.stream
 
 
@@ -139,7 +139,7 @@ def test_an_answer_streams_that_nobody_reads(headers: dict[str, str], expected: 
     assert flow.response is not None
     flow.response.headers.clear()
     flow.response.headers.update(headers)
-    unread().responseheaders(flow)
+    make().responseheaders(flow)
     assert flow.response.stream is expected
 
 

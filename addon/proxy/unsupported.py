@@ -38,7 +38,7 @@ _MAX_SHOWN = 10
 _OTHERS = ("other formats", "other hosts")
 
 
-class Unread:
+class UnsupportedTraffic:
     """Lets pass what nobody reads, and counts what is said to a model in a strange format.
 
     `unserved` counts the requests in a format that is not masked, by format and host.
