@@ -24,7 +24,7 @@ from addon.commands.doctor.certificates import Bundle
 from addon.commands.doctor.client import Program
 from addon.commands.doctor.configuration import Configuration
 from addon.commands.doctor.forecast import foresee
-from addon.commands.doctor.proxies import Reached
+from addon.commands.doctor.proxies import Probe
 from addon.commands.doctor.report import Finding, Found, broken, note, ok, print_report, render_json
 from addon.commands.group import describe_error
 from addon.commands.options import config_options
@@ -101,15 +101,15 @@ class Setup:
         return self.configuration.settings or Settings()
 
     @cached_property
-    def reached(self) -> list[tuple[Reached, list[str]]]:
+    def probes(self) -> list[tuple[Probe, list[str]]]:
         """What is where the variables lead, with their names."""
         addresses = proxies.find_addresses(self.environment)
-        return [(proxies.reach(address), names) for address, names in addresses.items()]
+        return [(proxies.probe(address), names) for address, names in addresses.items()]
 
     @cached_property
     def running(self) -> tuple[Address, Health] | None:
         """The proxy of ours to which the variables lead; None if they lead to none."""
-        ours = ((each.address, each.health) for each, _ in self.reached if each.health)
+        ours = ((each.address, each.health) for each, _ in self.probes if each.health)
         return next(ours, None)
 
     @cached_property
@@ -206,16 +206,16 @@ def _examine_configuration(it: Setup) -> Iterator[Finding]:
 
 def _examine_proxy(it: Setup) -> Iterator[Finding]:
     yield from proxies.check_variables(it.environment)
-    for reached, names in it.reached:
+    for found, names in it.probes:
         is_by_env = REPLACED in it.environment
         config = None if it.is_foreign else it.configuration.path
-        yield from proxies.check_reached(reached, names, config, is_by_env=is_by_env)
-    if it.reached:
+        yield from proxies.check_probe(found, names, config, is_by_env=is_by_env)
+    if it.probes:
         return
     if it.command:
         yield ok("No variable leads to a proxy: obsmask run starts one, and sets them")
     else:
-        yield from proxies.check_none(proxies.reach(DEFAULT_ADDRESS))
+        yield from proxies.check_none(proxies.probe(DEFAULT_ADDRESS))
 
 
 def _examine_certificates(it: Setup) -> Iterator[Finding]:

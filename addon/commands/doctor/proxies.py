@@ -33,7 +33,7 @@ _SECONDS = 5.0
 _RUN = "obsmask run -- COMMAND"
 
 
-class Reached(NamedTuple):
+class Probe(NamedTuple):
     """An address: with the `health` of a proxy of ours, or the `problem` if there is no proxy."""
 
     address: Address
@@ -53,13 +53,13 @@ def find_addresses(environment: Mapping[str, str]) -> dict[Address, list[str]]:
     return found
 
 
-def reach(address: Address) -> Reached:
+def probe(address: Address) -> Probe:
     """Ask whatever listens at an address for its health."""
     try:
-        return Reached(address, check_health(address, _SECONDS))
+        return Probe(address, check_health(address, _SECONDS))
     except (OSError, ValueError, http.client.InvalidURL) as error:  # the latter: no name of a host
         problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        return Reached(address, problem=problem)
+        return Probe(address, problem=problem)
 
 
 def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
@@ -84,38 +84,38 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def check_reached(
-    reached: Reached, names: list[str], config: Path | None, *, is_by_env: bool = False
+def check_probe(
+    found: Probe, names: list[str], config: Path | None, *, is_by_env: bool = False
 ) -> Iterator[Finding]:
     """Yield what is wrong at an address to which these variables lead.
 
     config: the configuration that it should have; None if its files are not ours.
     is_by_env: whether `obsmask env` has set them, which can put back what was there.
     """
-    place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {reached.address.url}"
-    if reached.problem and is_by_env:
+    place = f"{', '.join(names)} {'leads' if len(names) == 1 else 'lead'} to {found.address.url}"
+    if found.problem and is_by_env:
         yield broken(
-            f"{place}, where no proxy answers: {reached.problem}. Start it, or put back what was "
+            f"{place}, where no proxy answers: {found.problem}. Start it, or put back what was "
             'there before: eval "$(obsmask env --unset)"',
-            f"obsmask proxy --port {reached.address.port}",
+            f"obsmask proxy --port {found.address.port}",
         )
-    elif reached.problem:
+    elif found.problem:
         yield broken(
-            f"{place}, where no proxy answers: {reached.problem}", f"unset {' '.join(names)}"
+            f"{place}, where no proxy answers: {found.problem}", f"unset {' '.join(names)}"
         )
-    elif reached.health is None:
+    elif found.health is None:
         yield note(
             f"{place}, a proxy, but not this one: it masks nothing. obsmask run forwards its "
             "requests to it",
             _RUN,
         )
     else:
-        yield from _check_health(reached.health, place, config)
-        if not is_this_machine(reached.address.host):
-            yield note(f"{reached.address.host} is not loopback: other machines may use that proxy")
+        yield from _check_health(found.health, place, config)
+        if not is_this_machine(found.address.host):
+            yield note(f"{found.address.host} is not loopback: other machines may use that proxy")
 
 
-def check_none(default: Reached) -> Iterator[Finding]:
+def check_none(default: Probe) -> Iterator[Finding]:
     """Yield what to do where no variable leads to a proxy."""
     if default.health is None:
         yield note("No variable leads a client to a proxy", _RUN)

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from addon.commands.doctor.proxies import (
-    Reached,
+    Probe,
     check_bypasses,
     check_hosts,
     check_none,
-    check_reached,
+    check_probe,
     check_variables,
     find_addresses,
-    reach,
+    probe,
 )
 from addon.network import DEFAULT_ADDRESS, Address
 from addon.proxy.health import Health
@@ -60,8 +60,8 @@ def test_a_password_in_a_variable_is_never_told() -> None:
     secret = "http://user:hunter2@company:99999"
     environment = {"HTTPS_PROXY": secret, "https_proxy": secret.replace("99999", "3128")}
     found = list(check_variables(environment))
-    reached = Reached(Address("company", 3128), problem="Connection refused")
-    found += check_reached(reached, ["https_proxy"], Path("config.toml"))
+    found = Probe(Address("company", 3128), problem="Connection refused")
+    found += check_probe(found, ["https_proxy"], Path("config.toml"))
     assert ["broken"] * 3 == levels(found)
     assert "hunter2" not in f"{found}"
 
@@ -94,17 +94,17 @@ def health(**changes: object) -> Health:
 
 @as_one_test
 @pytest.mark.parametrize(
-    ("reached", "expected"),
+    ("found", "expected"),
     [
-        (Reached(DEFAULT_ADDRESS, health()), ["ok"]),
-        (Reached(DEFAULT_ADDRESS, health(is_masking=False)), ["note"]),
-        (Reached(DEFAULT_ADDRESS, health(software_version="0.0.9")), ["ok", "note"]),
-        (Reached(DEFAULT_ADDRESS, health(config="/other.toml")), ["ok", "note"]),
-        (Reached(DEFAULT_ADDRESS, health(lost_records=3)), ["ok", "broken"]),
-        (Reached(DEFAULT_ADDRESS, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
-        (Reached(Address("10.0.0.5", 8080), health()), ["ok", "note"]),
-        (Reached(DEFAULT_ADDRESS), ["note"]),
-        (Reached(DEFAULT_ADDRESS, problem="Connection refused"), ["broken"]),
+        (Probe(DEFAULT_ADDRESS, health()), ["ok"]),
+        (Probe(DEFAULT_ADDRESS, health(is_masking=False)), ["note"]),
+        (Probe(DEFAULT_ADDRESS, health(software_version="0.0.9")), ["ok", "note"]),
+        (Probe(DEFAULT_ADDRESS, health(config="/other.toml")), ["ok", "note"]),
+        (Probe(DEFAULT_ADDRESS, health(lost_records=3)), ["ok", "broken"]),
+        (Probe(DEFAULT_ADDRESS, health(unopened={"a": 3}, unserved=2)), ["ok", "note", "note"]),
+        (Probe(Address("10.0.0.5", 8080), health()), ["ok", "note"]),
+        (Probe(DEFAULT_ADDRESS), ["note"]),
+        (Probe(DEFAULT_ADDRESS, problem="Connection refused"), ["broken"]),
     ],
     ids=[
         "masks",
@@ -118,32 +118,32 @@ def health(**changes: object) -> Health:
         "nothing",
     ],
 )
-def test_what_listens_is_told(reached: Reached, expected: list[str]) -> None:
-    assert expected == levels(check_reached(reached, ["HTTPS_PROXY"], Path("/c.toml")))
+def test_what_listens_is_told(found: Probe, expected: list[str]) -> None:
+    assert expected == levels(check_probe(found, ["HTTPS_PROXY"], Path("/c.toml")))
 
 
 @pytest.mark.parametrize(
-    ("reached", "fix"),
+    ("found", "fix"),
     [
-        (Reached(DEFAULT_ADDRESS, problem="Connection refused"), "obsmask run -- COMMAND"),
-        (Reached(DEFAULT_ADDRESS, health()), 'eval "$(obsmask env)"'),
+        (Probe(DEFAULT_ADDRESS, problem="Connection refused"), "obsmask run -- COMMAND"),
+        (Probe(DEFAULT_ADDRESS, health()), 'eval "$(obsmask env)"'),
     ],
     ids=["nothing runs", "one runs"],
 )
-def test_where_nothing_is_set_the_next_step_is_told(reached: Reached, fix: str) -> None:
-    assert [fix] == fixes(check_none(reached))
+def test_where_nothing_is_set_the_next_step_is_told(found: Probe, fix: str) -> None:
+    assert [fix] == fixes(check_none(found))
 
 
 def test_a_proxy_for_which_the_environment_was_set_is_to_be_started() -> None:
-    gone = Reached(Address("127.0.0.1", 8081), problem="Connection refused")
-    found = check_reached(gone, ["HTTPS_PROXY"], Path("/c.toml"), is_by_env=True)
+    gone = Probe(Address("127.0.0.1", 8081), problem="Connection refused")
+    found = check_probe(gone, ["HTTPS_PROXY"], Path("/c.toml"), is_by_env=True)
     assert ["obsmask proxy --port 8081"] == fixes(found)
 
 
 @pytest.mark.parametrize("host", ["a b", "a" * 300, "no-such-host.test"])
 def test_a_host_that_cannot_be_one_is_not_reached(host: str) -> None:
-    reached = reach(Address(host, 8080))
-    assert ["broken"] == levels(check_reached(reached, ["HTTPS_PROXY"], Path("/c.toml")))
+    found = probe(Address(host, 8080))
+    assert ["broken"] == levels(check_probe(found, ["HTTPS_PROXY"], Path("/c.toml")))
 
 
 # What leads past it
