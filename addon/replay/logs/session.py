@@ -75,7 +75,7 @@ _LEAST_POINTS = 4
 """A model with fewer requests is taken to have the tokenizer of the others."""
 
 
-class Reckoning(NamedTuple):
+class TokenFit(NamedTuple):
     """How a provider counts a model's prompts.
 
     hidden: the tokens that no log holds. scale: what it counts for each token of ours.
@@ -88,12 +88,12 @@ class Reckoning(NamedTuple):
         """Return what the provider counts for a request of so many tokens by our count."""
         return self.hidden + self.scale * tokens
 
-    def begin_at(self, points: Sequence[tuple[int, int]]) -> "Reckoning":
+    def begin_at(self, points: Sequence[tuple[int, int]]) -> "TokenFit":
         """Return the same scale with what is hidden in these requests; there is one at least."""
         hidden = median(theirs - self.scale * ours for ours, theirs in points)
         if hidden >= 0:
-            return Reckoning(hidden, self.scale)
-        return Reckoning(0.0, _bound(median(theirs / max(1, ours) for ours, theirs in points)))
+            return TokenFit(hidden, self.scale)
+        return TokenFit(0.0, _bound(median(theirs / max(1, ours) for ours, theirs in points)))
 
 
 class _Step(NamedTuple):
@@ -222,7 +222,7 @@ class LogSession:
         read_pieces(self._index(None, elements, HeadFacts(), History(), Marks()), self._counter)
 
     @cached_property
-    def reckonings(self) -> Mapping[tuple[int, str | None], Reckoning]:
+    def fits(self) -> Mapping[tuple[int, str | None], TokenFit]:
         """How the provider counts, by stretch and model; empty if it reported nothing."""
         models: defaultdict[str | None, list[tuple[int, int]]] = defaultdict(list)
         stretches: defaultdict[tuple[int, str | None], list[tuple[int, int]]] = defaultdict(list)
@@ -240,8 +240,8 @@ class LogSession:
             for (stretch, model), own in stretches.items()
         }
 
-    def _reckon(self, step: _Step) -> Reckoning:
-        return self.reckonings.get((step.stretch, step.request.model), Reckoning())
+    def _find_fit(self, step: _Step) -> TokenFit:
+        return self.fits.get((step.stretch, step.request.model), TokenFit())
 
     @cached_property
     def difference(self) -> float | None:
@@ -253,7 +253,7 @@ class LogSession:
         for step in self._steps:
             if step.prompt is not None:
                 reported += step.prompt
-                off += abs(self._reckon(step).predict(step.tokens) - step.prompt)
+                off += abs(self._find_fit(step).predict(step.tokens) - step.prompt)
         return off / reported if reported else None
 
     @cached_property
@@ -307,7 +307,7 @@ class LogSession:
             elements[step.keep :] = step.new
             place = step.stretch, model
             if place not in heads:
-                heads[place] = self._make_head(model, self._reckon(step), marks)
+                heads[place] = self._make_head(model, self._find_fit(step), marks)
             yield RebuiltRequest(
                 body=b"",
                 when=step.request.when,
@@ -319,9 +319,9 @@ class LogSession:
                 conversation=self._index(step.request, elements, heads[place], history, marks),
             )
 
-    def _make_head(self, model: str | None, reckoning: Reckoning, marks: Marks) -> HeadFacts:
+    def _make_head(self, model: str | None, fit: TokenFit, marks: Marks) -> HeadFacts:
         """Return facts about what the log does not hold, as if it stood before the list."""
-        hidden, scale = reckoning
+        hidden, scale = fit
         tokens = round(hidden / scale)
         head = HeadFacts()
         head.size = HeadSize(tokens, tokens if marks.in_head else 0)
@@ -421,7 +421,7 @@ def _find_marks(usages: Sequence[Usage]) -> Marks:
 # Kendall's tau").
 
 
-def fit(points: Sequence[tuple[int, int]]) -> Reckoning:
+def fit(points: Sequence[tuple[int, int]]) -> TokenFit:
     """Return the line through some requests, each our tokens of it and the provider's."""
     step = max(1, len(points) // _MOST_POINTS)
     least = _LEAST_APART * max(ours for ours, _ in points)
@@ -431,7 +431,7 @@ def fit(points: Sequence[tuple[int, int]]) -> Reckoning:
         if abs(ours - fewer) > least
     ]
     scale = _bound(_weighted_median(slopes)) if slopes else 1.0
-    return Reckoning(scale=scale).begin_at(points)
+    return TokenFit(scale=scale).begin_at(points)
 
 
 def _bound(scale: float) -> float:

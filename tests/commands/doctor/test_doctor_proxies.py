@@ -60,8 +60,8 @@ def test_a_password_in_a_variable_is_never_told() -> None:
     secret = "http://user:hunter2@company:99999"
     environment = {"HTTPS_PROXY": secret, "https_proxy": secret.replace("99999", "3128")}
     found = list(check_variables(environment))
-    found = Probe(Address("company", 3128), problem="Connection refused")
-    found += check_probe(found, ["https_proxy"], Path("config.toml"))
+    refused = Probe(Address("company", 3128), problem="Connection refused")
+    found += check_probe(refused, ["https_proxy"], Path("config.toml"))
     assert ["broken"] * 3 == levels(found)
     assert "hunter2" not in f"{found}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from addon.replay.logs import find_kind, find_logs
 from addon.replay.logs.log import LoggedConversation, LoggedRequest
-from addon.replay.logs.session import Account, LogSession, Reckoning, fit
+from addon.replay.logs.session import Account, LogSession, TokenFit, fit
 from addon.replay.replay import ReplaySettings, replay
 from addon.replay.totals import compare_requests
 from masking.prices import PriceSettings, Pricing, find_pricing
@@ -134,7 +134,7 @@ def test_what_the_log_does_not_hold_is_found_from_what_was_reported(
     hidden: int, scale: float
 ) -> None:
     session = converse(40, hidden=hidden, scale=scale).session()
-    [found] = session.reckonings.values()
+    [found] = session.fits.values()
     assert pytest.approx(scale, rel=0.05) == found.scale
     assert abs(hidden - found.hidden) < 400
     assert session.difference is not None
@@ -146,7 +146,7 @@ def test_each_model_has_its_own_tokenizer() -> None:
     others = converse(20, scale=1.5, models=(OPUS,)).requests
     session = Made((*some, *others)).session()
     assert {SONNET: 1.0, OPUS: 1.5} == {
-        model: round(each.scale, 1) for (_, model), each in session.reckonings.items()
+        model: round(each.scale, 1) for (_, model), each in session.fits.items()
     }
 
 
@@ -208,7 +208,7 @@ def test_without_usage_the_texts_count() -> None:
         for each in converse(20).requests
     )
     session = Made(requests).session()
-    assert ({}, None, None) == (session.reckonings, session.difference, session.cost_only)
+    assert ({}, None, None) == (session.fits, session.difference, session.cost_only)
     outcomes = [*replay(session, SETTINGS, COUNTER)]
     assert {"simulated"} == {each.entry.cost.basis for each in outcomes}
 
@@ -267,8 +267,8 @@ def test_chat_completions_are_rebuilt_alike() -> None:
 
 
 def test_a_line_through_few_requests_is_bounded() -> None:
-    assert Reckoning(5_000, 1.0) == fit([(1_000, 6_000)])
-    assert Reckoning(0.0, 0.6) == fit([(1_000 * n, 100 * n) for n in range(1, 9)])
+    assert TokenFit(5_000, 1.0) == fit([(1_000, 6_000)])
+    assert TokenFit(0.0, 0.6) == fit([(1_000 * n, 100 * n) for n in range(1, 9)])
 
 
 def test_what_is_hidden_may_change_where_a_session_was_compacted_or_resumed() -> None:
@@ -277,7 +277,7 @@ def test_what_is_hidden_may_change_where_a_session_was_compacted_or_resumed() ->
     resumed = converse(30, hidden=20_000).requests[16:]
     later = [replace(each, when=each.when + timedelta(hours=9)) for each in resumed]
     session = Made((*first, *compacted, *later)).session()
-    found = [round(each.hidden, -3) for each in session.reckonings.values()]
+    found = [round(each.hidden, -3) for each in session.fits.values()]
     assert [10_000, 30_000, 20_000] == found
     assert session.cost_only is None
     assert session.difference is not None
@@ -319,4 +319,4 @@ def test_a_written_log_is_found_and_read(tmp_path: Path) -> None:
     session = LogSession(conversation, COUNTER)
     assert 31 == sum(1 for _ in session.requests())
     assert session.cost_only is None
-    assert pytest.approx(9_000, abs=300) == session.reckonings[0, SONNET].hidden
+    assert pytest.approx(9_000, abs=300) == session.fits[0, SONNET].hidden
