@@ -150,7 +150,7 @@ def command(command: tuple[str, ...], quiet: bool, shows_page: bool, **given: ob
     if shutil.which(command[0]) is None and not os.path.exists(command[0]):  # noqa: PTH110
         return _fail(command[0], "no such command", NOT_FOUND)
     loading = click.get_current_context().find_object(ProxyProcess)
-    with _sign_of_life(loading, quiet=quiet):
+    with _startup_notice(loading, quiet=quiet):
         opened = _open_session(command, given, loading)
     with opened as session:
         if not quiet:
@@ -191,7 +191,7 @@ _SILENT_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def _sign_of_life(loading: ProxyProcess | None, *, quiet: bool) -> Iterator[None]:
+def _startup_notice(loading: ProxyProcess | None, *, quiet: bool) -> Iterator[None]:
     """On a terminal, say after half a second what the user waits for; take it back at the end."""
     if quiet or not sys.stderr.isatty():
         yield

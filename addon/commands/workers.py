@@ -43,7 +43,7 @@ def open_workers(scheduler: str | None = None, processes: int | None = None) -> 
         with _import_dask().Client(scheduler) as client, client.get_executor() as executor:
             yield Workers(executor, max(1, sum(client.nthreads().values())))
     elif count == 1:
-        yield Workers(_Here(), 1)
+        yield Workers(_InlineExecutor(), 1)
     else:
         with open_processes(count) as executor:
             yield Workers(executor, count)
@@ -56,7 +56,7 @@ def _import_dask() -> ModuleType:
         raise ValueError("--scheduler needs Dask: pip install 'distributed>=2024.2'") from None
 
 
-class _Here(Executor):
+class _InlineExecutor(Executor):
     """Does everything at once, in this process: to start another takes a second or two."""
 
     def submit(
