@@ -25,9 +25,11 @@ class Ledgers:
         self._replayed = Ledger()
         self._roads = OtherRoads()
 
-    def frozen_results(self, seed: bytes, conversation: Conversation) -> frozenset[int] | None:
+    def frozen_results(
+        self, cache_scope: bytes, conversation: Conversation
+    ) -> frozenset[int] | None:
         """Return the only results that may be masked while the prompt is cached; None for all."""
-        return self._sent.frozen_results(seed, conversation)
+        return self._sent.frozen_results(cache_scope, conversation)
 
     def go_other_roads(
         self, step: Step, rewritten: Rewritten, counter: TokenCounter
@@ -58,7 +60,7 @@ class Ledgers:
         if priced is None or prompt is None or not is_answer or not answered.was_taken:
             return None
         sent = Sent(
-            seed=priced.seed,
+            cache_scope=priced.cache_scope,
             prompt=prompt,
             masked=rewritten.masked,
             left_unmasked=rewritten.left_unmasked,

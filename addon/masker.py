@@ -185,7 +185,7 @@ class Masker:
         only = None
         if not (received.replay or draft.observed):
             # No boundary is held because of what was not sent.
-            only = self.ledgers.frozen_results(priced.seed, client)
+            only = self.ledgers.frozen_results(priced.cache_scope, client)
         step = meet(
             client,
             strategies,

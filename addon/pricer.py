@@ -65,11 +65,11 @@ def _price(
         lifetime=marks.last_lifetime,
         tier=tier,
     )
-    seed = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
+    scope = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     return Priced(
         model=model,
         stream=streams,
-        seed=seed.digest(),
+        cache_scope=scope.digest(),
         pricing=pricing,
         prices=price_boundary(pricing, slides=prices.slides, marks=marks),
         lifetime=estimate_lifetime(marks, pricing.cache.lifetime),

@@ -95,13 +95,13 @@ class Received:
 class Priced:
     """What a request says about itself, and what its tokens cost.
 
-    `seed` tells host, model and credential apart. The boundary moves by the `prices`. After
+    `cache_scope` tells host, model and credential apart. The boundary moves by the `prices`. After
     `lifetime`, in seconds, the provider has most likely forgotten the prompt.
     """
 
     model: str | None
     stream: bool
-    seed: bytes
+    cache_scope: bytes
     pricing: Pricing
     prices: BoundaryPrices
     lifetime: float

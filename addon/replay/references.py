@@ -53,7 +53,9 @@ def find_session_references(
         strategies = settings.choose(recorded, conversation).strategies
         if settings.model is not None:
             conversation.request.name_model(settings.model)
-        prefixes = chain(settings.seed(recorded, conversation), digest_elements(conversation))
+        prefixes = chain(
+            settings.cache_scope(recorded, conversation), digest_elements(conversation)
+        )
         continued = latest.find(prefixes)
         if continued is None:
             talks.append(_Talk(conversation))

@@ -174,7 +174,7 @@ class ReplaySettings:
         )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
-    def seed(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:
+    def cache_scope(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:
         """Return bytes that differ for requests of different hosts, models and accounts."""
         return digest_of([recorded.host, conversation.model, recorded.account])
 
@@ -307,7 +307,7 @@ class _Replayer:
         if usage is not None and not is_recorded_model:
             usage = Usage(completion=usage.completion)
         sent = Sent(
-            seed=settings.seed(recorded, conversation),
+            cache_scope=settings.cache_scope(recorded, conversation),
             prompt=prompt,
             masked=outcome.masked,
             usage=usage,

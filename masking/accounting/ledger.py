@@ -56,7 +56,7 @@ _TRIPS_AFTER = 3
 class Sent:
     """A request that was sent.
 
-    seed: different for different hosts, models and credentials.
+    cache_scope: tells apart hosts, models and credentials, none of which shares another's cache.
     masked: the places of the tool results that were masked, counted from 0.
     is_masked: whether the prompt after masking was sent, or the one before it, as in a recording.
     left_unmasked: whether it was sent unmasked for once; the conversation goes on as it was before.
@@ -65,7 +65,7 @@ class Sent:
         session that was masked already. The provider's counts are of this one.
     """
 
-    seed: bytes
+    cache_scope: bytes
     prompt: Prompt
     masked: frozenset[int]
     usage: Usage | None
@@ -191,7 +191,7 @@ class Ledger:
         # conversation and what is masked now are remembered at once, because `frozen_results` must
         # not find one without the other.
         prompt = sent.prompt
-        prefixes = chain(sent.seed, [piece.digest for piece in prompt.before[1:]])
+        prefixes = chain(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
@@ -295,7 +295,7 @@ class Ledger:
         cost = replace(recorded, after=after, margin=recorded.margin + cost.margin)
         return recorded, cost, counts
 
-    def frozen_results(self, seed: bytes, request: Conversation) -> frozenset[int] | None:
+    def frozen_results(self, cache_scope: bytes, request: Conversation) -> frozenset[int] | None:
         """Return the only results that may be masked if a request's conversation is frozen.
 
         These are the places of the tool results that the request before it masked, so that nothing
@@ -304,7 +304,7 @@ class Ledger:
         """
         if not self._any_frozen:
             return None
-        prefixes = chain(seed, digest_elements(request))
+        prefixes = chain(cache_scope, digest_elements(request))
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None or not continued.conversation.breaker.tripped:
@@ -321,7 +321,7 @@ def _send(
 
     altered: how many pieces there are up to the last one that differs from the other prompt.
     """
-    prompt, rules = SentPrompt(sent.seed), pricing.cache
+    prompt, rules = SentPrompt(sent.cache_scope), pricing.cache
     points = cache_points(pieces, rules)
     common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
     return PromptTokens(
@@ -385,12 +385,12 @@ class LatestRequests(Generic[_Conversation]):
             self._latest[prefixes[-1]] = conversation
 
 
-def chain(seed: bytes, digests: Sequence[bytes]) -> list[bytes]:
+def chain(cache_scope: bytes, digests: Sequence[bytes]) -> list[bytes]:
     """Return a digest of every prefix of a sequence, the shortest first.
 
     Sequences with different seeds have nothing in common.
     """
-    return [*accumulate(digests, _extend, initial=seed)][1:]
+    return [*accumulate(digests, _extend, initial=cache_scope)][1:]
 
 
 def _extend(prefix: bytes, digest: bytes) -> bytes:

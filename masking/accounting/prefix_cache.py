@@ -68,7 +68,7 @@ class _Run:
     """Consecutive pieces, all of them last used at the same time.
 
     parent: the run before this one; the root, which has no digests, is its own parent.
-    key: its key in `parent.longer`: the digest of the first piece; at the root, seed and digest.
+    key: its key in `parent.longer`: the digest of the first piece; at the root, scope and digest.
     start: how many pieces stand before it.
     longer: the runs that continue it.
     written: the numbers of pieces at which the cache was written, and so can be read, where it
@@ -99,8 +99,8 @@ class SentPrompt:
     share nothing, as those of another model or another account.
     """
 
-    def __init__(self, seed: bytes) -> None:
-        self.seed = seed
+    def __init__(self, cache_scope: bytes) -> None:
+        self.cache_scope = cache_scope
         self.sizes: list[int] = [0]
 
 
@@ -137,7 +137,7 @@ class PrefixCache:
         """
         sizes = prompt.sizes = [*accumulate([each.tokens for each in pieces], initial=0)]
         digests = [each.digest for each in pieces]
-        last, matched = self._follow(prompt.seed, digests)
+        last, matched = self._follow(prompt.cache_scope, digests)
         if points is None:
             # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
             run = last
@@ -146,7 +146,7 @@ class PrefixCache:
             read = run.end
         else:
             read = _find_point(last, points.reads, matched, now, ttl)
-        last = self._extend(prompt.seed, last, digests[matched:])
+        last = self._extend(prompt.cache_scope, last, digests[matched:])
         if points is not None:
             run = last
             for at in reversed(points.writes):
@@ -155,7 +155,7 @@ class PrefixCache:
         self._use(last, now)
         return sizes[read]
 
-    def _follow(self, seed: bytes, digests: Sequence[bytes]) -> tuple[_Run, int]:
+    def _follow(self, cache_scope: bytes, digests: Sequence[bytes]) -> tuple[_Run, int]:
         """Follow the tree; return the run that the match ends in, and how many pieces match.
 
         A run that the digests of the pieces leave before its end is split in two.
@@ -167,7 +167,7 @@ class PrefixCache:
                 at += count_common(ahead, digests[at : at + len(ahead)])
                 if at < run.end:
                     break
-            elif longer := run.longer.get(_key_in(seed, run, digests[at])):
+            elif longer := run.longer.get(_key_in(cache_scope, run, digests[at])):
                 run = longer
             else:
                 break
@@ -185,7 +185,7 @@ class PrefixCache:
         first.longer[run.key] = run
         return first
 
-    def _extend(self, seed: bytes, run: _Run, digests: list[bytes]) -> _Run:
+    def _extend(self, cache_scope: bytes, run: _Run, digests: list[bytes]) -> _Run:
         """Add pieces behind a run; return the run that ends with them."""
         self._count += len(digests)
         if not digests:
@@ -193,7 +193,7 @@ class PrefixCache:
         if run is not self._root and not run.longer:
             run.digests += digests
             return run
-        key = _key_in(seed, run, digests[0])
+        key = _key_in(cache_scope, run, digests[0])
         run.longer[key] = longer = _Run(run, key, run.end, digests)
         return longer
 
@@ -218,9 +218,9 @@ class PrefixCache:
             del self._runs[run], run.parent.longer[run.key]
 
 
-def _key_in(seed: bytes, run: _Run, digest: bytes) -> bytes:
+def _key_in(cache_scope: bytes, run: _Run, digest: bytes) -> bytes:
     """Return the key in `run.longer` of a run that begins with this digest."""
-    return seed + digest if run.parent is run else digest
+    return cache_scope + digest if run.parent is run else digest
 
 
 def _run_with(run: _Run, at: int) -> _Run:

@@ -116,7 +116,7 @@ def test_a_record_counts_calls_that_repeat_what_was_masked(
     )
     answered = Answered(rewritten=rewritten(), measured=measured)
     sent = Sent(
-        seed=b"", prompt=prompt, masked=rewrite.masked, usage=None, when=NOON, is_masked=True
+        cache_scope=b"", prompt=prompt, masked=rewrite.masked, usage=None, when=NOON, is_masked=True
     )
     entry = Ledger().enter(sent, Pricing(0.1, 1.0))
     known = dataclasses.replace(entry, masked_before=masked_before)

@@ -77,7 +77,7 @@ def send(ratio: float, uncounted: int | None = None) -> tuple[Session, list[Entr
             replace(each, usage=None if number == uncounted else usage, counted=rewrite.body)
         )
         sent = Sent(
-            seed=b"", prompt=read_prompt(rewrite, COUNTER), masked=rewrite.masked,
+            cache_scope=b"", prompt=read_prompt(rewrite, COUNTER), masked=rewrite.masked,
             usage=recorded[-1].usage, when=each.when, is_masked=True,
         )  # fmt: skip
         entries.append(ledger.enter(sent, pricing))

@@ -58,6 +58,6 @@ def rewritten(**changes: object) -> Rewritten:
 
 def priced(model: str | None) -> Priced:
     return Priced(
-        model=model, stream=False, seed=b"", pricing=Pricing(0.1, 1.0),
+        model=model, stream=False, cache_scope=b"", pricing=Pricing(0.1, 1.0),
         prices=BoundaryPrices(0.1, 1.0), lifetime=300.0,
     )  # fmt: skip

@@ -179,7 +179,7 @@ def bill(window: MaskPolicy, usage: Usage | None = None) -> Iterator[tuple[Promp
     for _, rewrite in play(WRITERS[0], window):
         prompt = read_prompt(rewrite, COUNTER)
         sent = Sent(
-            seed=b"someone",
+            cache_scope=b"someone",
             prompt=prompt,
             masked=rewrite.masked,
             usage=usage,

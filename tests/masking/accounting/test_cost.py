@@ -581,7 +581,7 @@ def play(session: Any, pricing: Pricing, *, is_masked: bool) -> Bills:  # noqa: 
         ]
         true += cost(usages[0], pricing) - cost(usages[1], pricing)
         sent = Sent(
-            seed=b"",
+            cache_scope=b"",
             prompt=read_prompt(changed, COUNTER),
             masked=changed.masked,
             usage=usages[is_masked],
@@ -608,7 +608,7 @@ def test_what_the_provider_says_that_it_took_out_is_what_it_saved() -> None:
     policy = PricedPolicy(True, 2, placeholder_template="[{tool_name}]")
     changed = rewrite_request(read_request(recorded.body), Strategies(schema1=policy))
     sent = Sent(
-        seed=b"",
+        cache_scope=b"",
         prompt=read_prompt(changed, COUNTER),
         masked=changed.masked,
         usage=Usage(prompt=6_000),

@@ -58,7 +58,7 @@ def ask(
     masked: Iterable[int] = (),
     *,
     cached: int | None = None,
-    seed: bytes = b"someone",
+    cache_scope: bytes = b"someone",
     when: datetime = NOON,
     is_masked: bool = True,
     left_unmasked: bool = False,
@@ -72,7 +72,7 @@ def ask(
     )
     sent = Rewrite(body=b"", conversation=conversation, decisions=decisions)
     return Sent(
-        seed=seed,
+        cache_scope=cache_scope,
         prompt=read_prompt(sent, COUNTER),
         masked=frozenset(masked),
         usage=Usage(cached=cached) if cached is not None else None,
@@ -100,7 +100,7 @@ COMPACTED: list[ChatMessage] = [{"role": "user", "content": "go; so far: ..."}, 
             id="two by turns",
         ),
         pytest.param(
-            [ask(talk(1)), ask(talk(2), seed=b"another"), ask(talk(3))],
+            [ask(talk(1)), ask(talk(2), cache_scope=b"another"), ask(talk(3))],
             [1, 2, 1],
             id="two credentials",
         ),
@@ -228,7 +228,7 @@ def test_a_restart_in_the_middle_of_a_conversation_saves_nothing_by_itself() -> 
 def test_the_cache_of_another_account_holds_nothing() -> None:
     ledger = Ledger()
     ledger.enter(ask(talk(4)), PRICING)
-    assert 0 == ledger.enter(ask(talk(5), seed=b"another"), PRICING).cost.predicted
+    assert 0 == ledger.enter(ask(talk(5), cache_scope=b"another"), PRICING).cost.predicted
 
 
 @pytest.mark.parametrize(("seconds", "is_warm"), [(300, True), (301, False)])
@@ -297,7 +297,7 @@ def courses(draw: st.DrawFn) -> list[Sent]:
             talk(turns, draw(st.sampled_from(["go", "stop"]))),
             sorted(masked),
             cached=draw(st.none() | st.integers(0, 2_000)),
-            seed=draw(st.sampled_from([b"someone", b"another"])),
+            cache_scope=draw(st.sampled_from([b"someone", b"another"])),
             is_masked=draw(st.booleans()),
         )
         requests.append(sent)
@@ -392,7 +392,7 @@ QUESTION: ChatMessage = {"role": "user", "content": "well?"}
 
 @as_one_test
 @pytest.mark.parametrize(
-    ("messages", "seed", "expected"),
+    ("messages", "cache_scope", "expected"),
     [
         pytest.param(talk(10), b"someone", MASKED, id="the next request"),
         pytest.param(talk(9), b"someone", MASKED, id="the same request again"),
@@ -416,12 +416,12 @@ QUESTION: ChatMessage = {"role": "user", "content": "well?"}
     ],
 )
 def test_the_next_request_of_a_held_conversation_masks_what_the_last_one_did(
-    messages: list[ChatMessage], seed: bytes, expected: tuple[int, ...] | None
+    messages: list[ChatMessage], cache_scope: bytes, expected: tuple[int, ...] | None
 ) -> None:
     ledger = Ledger()
     ledger.enter(ask(talk(1, "fine")), PRICING)
     assert 7 == len([*trip(ledger)])
-    assert (expected and frozenset(expected)) == ledger.frozen_results(seed, read(messages))
+    assert (expected and frozenset(expected)) == ledger.frozen_results(cache_scope, read(messages))
 
 
 def test_before_it_trips_nothing_is_held() -> None:
@@ -503,7 +503,7 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
 
 
 def spell(names: str) -> list[bytes]:
-    return chain(b"seed", [name.encode() for name in names])
+    return chain(b"scope", [name.encode() for name in names])
 
 
 @as_one_test
@@ -551,12 +551,12 @@ digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
 
 @given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
 def test_chains_are_equal_as_far_as_the_sequences_are(
-    seed: bytes, other_seed: bytes, one: list[bytes], other: list[bytes]
+    cache_scope: bytes, other_scope: bytes, one: list[bytes], other: list[bytes]
 ) -> None:
-    chained, other_chained = chain(seed, one), chain(other_seed, other)
+    chained, other_chained = chain(cache_scope, one), chain(other_scope, other)
     assert (len(one), len(other)) == (len(chained), len(other_chained))
     for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
-        assert (a == b) == (seed == other_seed and one[:end] == other[:end])
+        assert (a == b) == (cache_scope == other_scope and one[:end] == other[:end])
 
 
 REQUESTS = {

@@ -466,7 +466,12 @@ def test_whatever_is_answered_the_prices_stay_the_same(
     ledger = Ledger()
     for usage in answers:
         sent = Sent(
-            seed=b"s", prompt=PROMPT, masked=frozenset(), usage=usage, when=NOON, is_masked=True
+            cache_scope=b"s",
+            prompt=PROMPT,
+            masked=frozenset(),
+            usage=usage,
+            when=NOON,
+            is_masked=True,
         )
         ledger.enter(sent, pricing)
     assert pricing == find_pricing(settings, host, model)

@@ -57,7 +57,7 @@ def _send(
     recorded: RecordedRequest, rewrite: Rewrite, settings: ReplaySettings, counter: TokenCounter
 ) -> Sent:
     return Sent(
-        seed=settings.seed(recorded, rewrite.conversation),
+        cache_scope=settings.cache_scope(recorded, rewrite.conversation),
         prompt=read_prompt(rewrite, counter),
         masked=rewrite.masked,
         usage=None,
