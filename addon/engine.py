@@ -38,7 +38,7 @@ from addon.request import (
     digest_account,
     digest_credential,
     is_event_stream,
-    is_opened,
+    is_intercepted,
     is_subscription,
     one_line,
     path_of,
@@ -133,7 +133,7 @@ class Engine:
         answers_masked: whether its answer is one to the masked prompt.
         """
         settings = self.settings
-        if self.config is None or not is_opened(request.pretty_host, settings.hosts):
+        if self.config is None or not is_intercepted(request.pretty_host, settings.hosts):
             return None
         headers = request.headers
         received = Received(

@@ -161,7 +161,7 @@ def find_wire_format(request: Request) -> Match | None:
     return find_format(request.method, path_of(request))
 
 
-def is_opened(host: str, hosts: HostSettings) -> bool:
+def is_intercepted(host: str, hosts: HostSettings) -> bool:
     """Whether the configuration lets requests to a host be looked at."""
     return not is_named(host, hosts.closed) and (not hosts.only or is_named(host, hosts.only))
 

@@ -32,7 +32,7 @@ from addon.proxy.flows import is_replayed
 from addon.request import (
     has_digest,
     is_event_stream,
-    is_opened,
+    is_intercepted,
     one_line,
     path_of,
 )
@@ -91,7 +91,7 @@ class Mcp:
         ):
             return
         try:
-            if is_opened(flow.request.pretty_host, settings.hosts):
+            if is_intercepted(flow.request.pretty_host, settings.hosts):
                 await self._take(flow, settings.mcp, observed=settings.mode == "observe")
         except Exception as error:  # noqa: BLE001 - the server's bytes go on, whatever happened
             self._refuse(flow, f"internal error ({type(error).__name__})")

@@ -25,7 +25,7 @@ from OpenSSL import SSL
 from addon.counts import pluralize
 from addon.engine import Engine
 from addon.proxy.health import NAME
-from addon.request import is_opened, one_line
+from addon.request import is_intercepted, one_line
 
 logger = logging.getLogger("observation_masking")
 
@@ -113,7 +113,7 @@ class Passthrough:
         if peer is None:
             return
         # Both tables count what they let pass: each is asked only if it decides.
-        is_wanted = is_opened(peer.host, self._engine.settings.hosts)
+        is_wanted = is_intercepted(peer.host, self._engine.settings.hosts)
         is_trusted = is_wanted and self._trust.opens_next(peer)
         if not is_trusted or self._unverified.passes(_read_place(data, peer)):
             data.ignore_connection = True

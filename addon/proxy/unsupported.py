@@ -17,7 +17,7 @@ from addon.request import (
     is_bulk_download,
     is_bulk_upload,
     is_event_stream,
-    is_opened,
+    is_intercepted,
     one_line,
     path_of,
 )
@@ -104,7 +104,7 @@ class UnsupportedTraffic:
     def _is_masking(self, host: str) -> bool:
         """Whether the configuration has requests to a host masked."""
         settings = self._engine.settings
-        return settings.any_enabled and is_opened(host, settings.hosts)
+        return settings.any_enabled and is_intercepted(host, settings.hosts)
 
 
 def find_unserved_format(request: Request) -> str | None:

@@ -41,7 +41,7 @@ from addon.proxy.marks import (
     was_changed,
 )
 from addon.records.words import LOSES_REASONING, SHORTENS_TOO
-from addon.request import PlainMessage, client_of, digest_account, is_opened, path_of
+from addon.request import PlainMessage, client_of, digest_account, is_intercepted, path_of
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite, keeps_reasoning
@@ -107,7 +107,7 @@ class Websockets:
             self._interrupt(flow, "proxy ended")
 
     def _may_read(self, flow: http.HTTPFlow) -> bool:
-        return is_opened(flow.request.pretty_host, self._engine.settings.hosts)
+        return is_intercepted(flow.request.pretty_host, self._engine.settings.hosts)
 
     async def _ask(
         self, flow: http.HTTPFlow, match: Match, message: WebSocketMessage, place: int

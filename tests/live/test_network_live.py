@@ -324,10 +324,10 @@ TLS_HOSTS = {
 def test_a_request_over_tls_goes_the_way_of_its_host(
     served: Served, company: CompanyProxy, case: tuple[str, bool, bool]
 ) -> None:
-    host, is_opened, is_behind = case
+    host, is_intercepted, is_behind = case
     place = f"{host}:{served.world.sink.port}"
-    heard = served.post(f"https://{place}{CHAT}", served.world.sink, passes=not is_opened)
-    assert (masked(BODY) if is_opened else BODY) == heard.body
+    heard = served.post(f"https://{place}{CHAT}", served.world.sink, passes=not is_intercepted)
+    assert (masked(BODY) if is_intercepted else BODY) == heard.body
     assert ([f"CONNECT {place}"] if is_behind else []) == company.asked
     assert b"proxy-authorization" not in heard.head.lower()
 

@@ -29,7 +29,7 @@ from addon.proxy.tls import (
     fingerprint_program,
     read_failure,
 )
-from addon.request import is_opened
+from addon.request import is_intercepted
 from masking.config import HostSettings
 from tests.live.harness import (
     ON,
@@ -449,7 +449,7 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
 def test_a_host_is_ours_by_its_name(
     host: str, only: tuple[str, ...], never: tuple[str, ...], expected: bool
 ) -> None:
-    assert is_opened(host, HostSettings(only=only, never=never)) is expected
+    assert is_intercepted(host, HostSettings(only=only, never=never)) is expected
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_a_host_is_ours_by_its_name(
 )
 def test_more_hosts_are_closed_beside_the_shipped_ones(host: str, expected: bool) -> None:
     hosts = HostSettings(never_more=("*.corp.example",))
-    assert is_opened(host, hosts) is expected
+    assert is_intercepted(host, hosts) is expected
 
 
 def post(client: httpx.Client, live: Live, path: str = CHAT) -> bytes:

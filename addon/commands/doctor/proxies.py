@@ -17,7 +17,7 @@ from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
 from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
-from addon.request import is_opened
+from addon.request import is_intercepted
 from addon.vendors import VENDORS
 from addon.version import VERSION
 from masking.config import HostSettings
@@ -216,7 +216,7 @@ def check_hosts(
 ) -> Iterator[Finding]:
     """Yield the hosts of models that the configuration leaves alone; `hosts` have been asked."""
     named = {host or read_host(url) for url, host in find_base_urls(environment).values()}
-    closed = sorted(host for host in {*hosts, *named} if not is_opened(host, settings))
+    closed = sorted(host for host in {*hosts, *named} if not is_intercepted(host, settings))
     for host in closed:
         key = "never names" if is_named(host, settings.never) else "only leaves out"
         yield note(
