@@ -22,7 +22,7 @@ from addon.threads import Pool
 from masking.config import Settings
 from masking.conversation import Conversation, index_request
 from masking.errors import WireError
-from masking.held import AwaitedAnswer, HeldHistories, HeldRequest
+from masking.held import HeldHistories, HeldRequest, PendingAnswer
 from masking.memory import Memories, digest_opening, is_held_out
 from masking.model import Decision
 from masking.proof import Prover
@@ -100,7 +100,7 @@ class Masked(NamedTuple):
     size: int = 0
     substitute: Substitute | None = None
     step: Step | None = None
-    awaited: AwaitedAnswer | None = None
+    awaited: PendingAnswer | None = None
 
 
 class Masker:

@@ -36,7 +36,7 @@ _MOST_BEGINNING_CHARS = 4_000_000
 """A longer beginning without a user's message is not kept, and so neither is its conversation."""
 
 
-class Continued(NamedTuple):
+class KnownConversation(NamedTuple):
     """What is known of a conversation after one of its answers.
 
     opening: by what it is recognized when all of it is sent at once; None if that is not decided.
@@ -52,7 +52,7 @@ class Continued(NamedTuple):
     asked: Mapping[CallKey, bool] = NOTHING_ASKED
     left_out: int = 0
 
-    def extend(self, client: Conversation) -> "Continued":
+    def extend(self, client: Conversation) -> "KnownConversation":
         """Return what is known of the conversation with the elements that a request adds."""
         if self.opening is not None:
             return self
@@ -62,7 +62,7 @@ class Continued(NamedTuple):
             return self._replace(beginning=elements)
         return self._replace(opening=opening, beginning=())
 
-    def add(self, arrived: Arrived) -> "Continued":
+    def add(self, arrived: Arrived) -> "KnownConversation":
         """Return what is known of the conversation once a request has gone out."""
         return self._replace(
             asked={**self.asked, **find_asked(arrived)},
@@ -80,11 +80,11 @@ class HeldRequest(NamedTuple):
 
     client: Conversation
     history: HeldHistory
-    continued: Continued
+    continued: KnownConversation
     obstacle: str
 
 
-class AwaitedAnswer(NamedTuple):
+class PendingAnswer(NamedTuple):
     """A request whose answer another request may continue.
 
     place: tells its host and its account apart.
@@ -94,14 +94,14 @@ class AwaitedAnswer(NamedTuple):
 
     place: bytes
     history: HeldHistory
-    continued: Continued
+    continued: KnownConversation
 
 
 class HeldHistories:
     """The latest answers that a request may continue; threads may share it."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[tuple[bytes, str], Continued] = LRUCache(_MOST_CHARS, _weigh)
+        self._known: LRUCache[tuple[bytes, str], KnownConversation] = LRUCache(_MOST_CHARS, _weigh)
         self._lock = threading.Lock()
 
     def read(self, place: bytes, request: Request) -> HeldRequest | None:
@@ -118,14 +118,14 @@ class HeldHistories:
         if continued is None:
             if history.answer is not None:
                 return None  # it began before, and nobody knows how
-            continued = Continued()
+            continued = KnownConversation()
             if history.name is not None:  # it never comes whole
                 named = blake2b(history.name.encode(), key=place, digest_size=16)
                 continued = continued._replace(opening=named.digest())
         client = with_calls(index_request(request, is_held=True), continued.calls)
         return HeldRequest(client, history, continued.extend(client), obstacle)
 
-    def find(self, place: bytes, history: HeldHistory) -> Continued | None:
+    def find(self, place: bytes, history: HeldHistory) -> KnownConversation | None:
         """Return what is known of the conversation that a request continues."""
         with self._lock:
             for name in (history.answer, history.name):
@@ -133,7 +133,7 @@ class HeldHistories:
                     return found
         return None
 
-    def keep(self, awaited: AwaitedAnswer, answered: AnsweredCalls) -> None:
+    def keep(self, awaited: PendingAnswer, answered: AnsweredCalls) -> None:
         """Keep the calls of an answer for the request that continues it."""
         place, history, continued = awaited
         if sum(map(_weigh_element, continued.beginning)) > _MOST_BEGINNING_CHARS:
@@ -152,7 +152,7 @@ class HeldHistories:
                     self._known[place, name] = continued
 
 
-def _weigh(continued: Continued) -> int:
+def _weigh(continued: KnownConversation) -> int:
     beginning = sum(map(_weigh_element, continued.beginning))
     return _LEAST_WEIGHT + beginning + sum(map(_weigh_call, continued.calls.values()))
 

@@ -21,7 +21,7 @@ from masking.arrival import (
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import apply
 from masking.errors import ProofError
-from masking.held import AwaitedAnswer, Continued, HeldRequest
+from masking.held import HeldRequest, KnownConversation, PendingAnswer
 from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.proof import Prover, Terms
@@ -489,19 +489,19 @@ class Step:
         if self.memories is not None:
             self.memories.forget_results(self.client)
 
-    def await_answer(self, place: bytes) -> AwaitedAnswer | None:
+    def await_answer(self, place: bytes) -> PendingAnswer | None:
         """Return what is known of its conversation, for a request that continues its answer.
 
         None where such a request shows all of it. `place` tells its host and its account apart.
         """
         if self.held is not None:
             continued = self.held.continued.add(self.arrived)
-            return AwaitedAnswer(place, self.held.history, continued)
+            return PendingAnswer(place, self.held.history, continued)
         may_be_continued = self.client.wire.may_be_continued(self.client.document)
         if self.known is None or not (may_be_continued and self.strategies.arrival.enabled):
             return None
-        continued = Continued().extend(self.client).add(self.arrived)
-        return AwaitedAnswer(place, HeldHistory(), continued)
+        continued = KnownConversation().extend(self.client).add(self.arrived)
+        return PendingAnswer(place, HeldHistory(), continued)
 
 
 def keeps_reasoning(

@@ -343,7 +343,7 @@ def _measure(pieces: Sequence[Piece], count: int) -> int:
 _Conversation = TypeVar("_Conversation")
 
 
-class Continued(NamedTuple, Generic[_Conversation]):
+class KnownConversation(NamedTuple, Generic[_Conversation]):
     """A conversation that a request continues, and how many messages its latest request had."""
 
     conversation: _Conversation
@@ -362,16 +362,16 @@ class LatestRequests(Generic[_Conversation]):
         bound = math.inf if max_conversations is None else max_conversations
         self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
 
-    def find(self, prefixes: Sequence[bytes]) -> Continued[_Conversation] | None:
+    def find(self, prefixes: Sequence[bytes]) -> KnownConversation[_Conversation] | None:
         """Return the conversation that a request continues; `prefixes` is its `chain`."""
         for messages in range(len(prefixes), 0, -1):
             if (found := self._latest.get(prefixes[messages - 1])) is not None:
-                return Continued(found, messages)
+                return KnownConversation(found, messages)
         return None
 
     def replace(
         self,
-        continued: Continued[_Conversation] | None,
+        continued: KnownConversation[_Conversation] | None,
         prefixes: Sequence[bytes],
         conversation: _Conversation,
     ) -> None:

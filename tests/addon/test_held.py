@@ -11,7 +11,7 @@ import pytest
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
 from addon.request import HeaderFields, PlainMessage, find_wire_format
-from masking.held import AwaitedAnswer, Continued, HeldHistories
+from masking.held import HeldHistories, KnownConversation, PendingAnswer
 from masking.model import Call, Element
 from masking.wire import AnsweredCalls, HeldHistory
 from tests.addon.test_engine import end
@@ -205,11 +205,13 @@ def test_off_nothing_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # What is kept is bounded in bytes.
 
 
-def grown(arguments: str, beginning: str = "") -> AwaitedAnswer:
+def grown(arguments: str, beginning: str = "") -> PendingAnswer:
     """Return a request whose conversation has a call with these arguments, and begins so."""
     calls = {"before": Call("before", "bash", arguments)}
     elements = (Element("system", (beginning,)),) if beginning else ()
-    return AwaitedAnswer(b"place", HeldHistory(), Continued(calls=calls, beginning=elements))
+    return PendingAnswer(
+        b"place", HeldHistory(), KnownConversation(calls=calls, beginning=elements)
+    )
 
 
 def calls_of(name: str, **arguments: str) -> AnsweredCalls:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from masking.accounting.bill import NO_BILL
 from masking.accounting.ledger import (
     Breaker,
-    Continued,
     Entry,
+    KnownConversation,
     LatestRequests,
     Ledger,
     Sent,
@@ -533,7 +533,7 @@ def test_a_request_continues_the_conversation_with_most_of_its_messages(
         continued = latest.find(spell(names))
         latest.replace(continued, spell(names), continued.conversation if continued else opened)
         opened += continued is None
-    assert latest.find(spell(asked)) == (expected and Continued(*expected))
+    assert latest.find(spell(asked)) == (expected and KnownConversation(*expected))
 
 
 def test_without_a_bound_none_is_forgotten() -> None:
@@ -541,7 +541,7 @@ def test_without_a_bound_none_is_forgotten() -> None:
     names = [chr(ord("A") + number) for number in range(50)]
     for number, name in enumerate(names):
         latest.replace(None, spell(name), number)
-    assert [Continued(number, 1) for number in range(50)] == [
+    assert [KnownConversation(number, 1) for number in range(50)] == [
         latest.find(spell(name + "x")) for name in names
     ]
 
