@@ -130,7 +130,7 @@ def command(
         check_writable(report)
     choice = choose_logs(paths, since, project)
     account, learned = choose_account(account)
-    wanted = Wanted(
+    wanted = ReplayOutputs(
         rows=is_one and (report is not None or not total),
         requests=as_json and not total,
         chart=report is not None,
@@ -200,7 +200,7 @@ def _describe_nothing(paths: Sequence[Path], choice: LogChoice) -> str:
 # The replay
 
 
-class Wanted(NamedTuple):
+class ReplayOutputs(NamedTuple):
     """What is wanted of each conversation, besides its part in the total.
 
     rows: its own sums.
@@ -260,7 +260,7 @@ class ReplayResult:
     conversations: list[ConversationTotals] = field(default_factory=list)
     charts: list[str] = field(default_factory=list)
 
-    def add(self, session: ReplayedSession, wanted: Wanted) -> None:
+    def add(self, session: ReplayedSession, wanted: ReplayOutputs) -> None:
         """Add the next session."""
         self.passed_over.update(session.passed_over)
         if session.logged is not None:
@@ -299,7 +299,7 @@ def open_result(settings: ReplaySettings) -> Iterator[ReplayResult]:
         yield ReplayResult(settings=settings, details=details)
 
 
-def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
+def fill(result: ReplayResult, work: SessionWork, wanted: ReplayOutputs) -> None:
     """Replay sessions, and add them to a result as they come, with what shows the progress.
 
     Raises OSError and ValueError, with the file's name.
@@ -314,7 +314,7 @@ def fill(result: ReplayResult, work: SessionWork, wanted: Wanted) -> None:
 def replay_session(
     session: Session,
     settings: ReplaySettings,
-    wanted: Wanted,
+    wanted: ReplayOutputs,
     references: SessionReferences | None = None,
 ) -> ReplayedSession:
     """Replay a session. No request is kept, unless a chart is wanted.
@@ -413,7 +413,7 @@ class _Facts:
 class _Conversation:
     """A conversation as it grows, with what is wanted of its requests."""
 
-    def __init__(self, settings: ReplaySettings, wanted: Wanted) -> None:
+    def __init__(self, settings: ReplaySettings, wanted: ReplayOutputs) -> None:
         self._settings, self._wanted = settings, wanted
         self._sums = ConversationSums(settings.policy.window_turns)
         self._described: list[dict[str, object]] = []

@@ -46,8 +46,8 @@ from addon.proxy.process import ProxyProcess, RunFolder
 from addon.proxy.transparent import (
     DEFAULT_PORTS,
     Counts,
+    NetworkOptions,
     TransparentNetwork,
-    Wanted,
     find_missing,
 )
 from addon.proxy.upstream import find_upstream, read_upstream
@@ -258,7 +258,7 @@ def _open_session(
     return ExternalProxy(given["address"], command, as_it_is=as_it_is)
 
 
-def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
+def _read_transparent(given: Mapping[str, Any]) -> NetworkOptions | None:
     if not given["transparent"]:
         for name in ("ports", "loopback"):
             if given[name]:
@@ -275,7 +275,9 @@ def _read_transparent(given: Mapping[str, Any]) -> Wanted | None:
         raise ValueError(
             f"--transparent goes to no other proxy, and {upstream.variable} names one: {remedy}"
         )
-    return Wanted(find_free_port(), given["ports"] or DEFAULT_PORTS, given["loopback"] or ())
+    return NetworkOptions(
+        find_free_port(), given["ports"] or DEFAULT_PORTS, given["loopback"] or ()
+    )
 
 
 def _show_page(url: str | None) -> None:
@@ -318,7 +320,7 @@ class ProxyOptions:
     reverse: Server | None = None
     changes_client: bool = False
     as_it_is: bool = False
-    transparent: Wanted | None = None
+    transparent: NetworkOptions | None = None
 
 
 class OwnProxy:

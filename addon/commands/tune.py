@@ -29,9 +29,9 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.replay import (
+    NetworkOptions,
     ReplayedSession,
     ReplayResult,
-    Wanted,
     open_result,
     render_assumed,
     replay_session,
@@ -118,14 +118,16 @@ def command(
         account, learned = choose_account(account)
         if work.found.logs and learned:
             print(learned, file=sys.stderr)
-        wanted = Wanted(rows=False, sliding=False, since=choice.since, account=account or "new")
+        wanted = NetworkOptions(
+            rows=False, sliding=False, since=choice.since, account=account or "new"
+        )
         run_tune(work, choices, wanted, open_console(), advice, overridden)
 
 
 def run_tune(
     work: SessionWork,
     choices: Sequence[Choice],
-    wanted: Wanted,
+    wanted: NetworkOptions,
     console: Console,
     advice: Advice,
     overridden: Changes | None = None,
@@ -167,7 +169,7 @@ def run_tune(
     return best
 
 
-def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: Wanted) -> None:
+def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: NetworkOptions) -> None:
     """Replay all sessions for each of these results, and add what they come to.
 
     If there are fewer sessions than workers, each is replayed in several tasks.
@@ -184,7 +186,7 @@ def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: Wanted) ->
 
 
 def _try_on_session(
-    session: Session, numbered: Sequence[tuple[int, ReplaySettings]], wanted: Wanted
+    session: Session, numbered: Sequence[tuple[int, ReplaySettings]], wanted: NetworkOptions
 ) -> list[tuple[int, ReplayedSession]]:
     """Replay a session under each of these settings."""
     references = SessionReferences(session)

@@ -72,7 +72,7 @@ class Counts(NamedTuple):
     quic: int = 0
 
 
-class Wanted(NamedTuple):
+class NetworkOptions(NamedTuple):
     """What the network of a command is to be like.
 
     page_port: where the proxy's page is to listen.
@@ -139,7 +139,7 @@ class TransparentNetwork:
     """
 
     def __init__(
-        self, wanted: Wanted, bundle: Path, authority: Path, log: Path, scratch: Path
+        self, wanted: NetworkOptions, bundle: Path, authority: Path, log: Path, scratch: Path
     ) -> None:
         self._log = log
         self._held: list[subprocess.Popen[bytes]] = []

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from addon.commands.main import main
-from addon.commands.replay import Wanted, fill, open_result, render_conversations
+from addon.commands.replay import ReplayOutputs, fill, open_result, render_conversations
 from addon.commands.work import open_work, read_sessions
 from addon.places import shipped
 from addon.recordings.flows import read_flows, write_flows
@@ -325,7 +325,7 @@ def test_a_table_that_is_too_wide_becomes_two() -> None:
         open_work([SESSION, CHATS[1]], starts_for_few=False) as work,
         open_result(SETTINGS) as found,
     ):
-        fill(found, work, Wanted())
+        fill(found, work, ReplayOutputs())
         total = summarize(found.totals)
         for width, tables in ((80, 2), (120, 1)):
             with (console := Console(width=width)).capture() as capture:

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from addon.commands.main import main
-from addon.commands.replay import Wanted
+from addon.commands.replay import ReplayOutputs
 from addon.commands.tune import CAVEAT, run_tune
 from addon.commands.tuning import Changes, Choice, Outcome, list_choices
 from addon.commands.workers import Workers, open_workers
@@ -72,7 +72,7 @@ def tune(
         choices = [Choice(changes, change(settings, changes)) for changes in ({}, *tried)]
     else:
         choices = list_choices(lambda changes: change(settings, changes))
-    wanted = Wanted(rows=False, sliding=False)
+    wanted = ReplayOutputs(rows=False, sliding=False)
     return run_tune(work_on(sessions, workers), choices, wanted, console, Advice())
 
 
@@ -216,7 +216,7 @@ def test_all_cores_are_used_and_shown(console: Console) -> None:
     choices = [Choice(each, change(SETTINGS, each)) for each in ({}, changes)]
     with ThreadPoolExecutor(2) as executor:
         given = work_on(SESSIONS[:1], Workers(executor, 2), shown)
-        run_tune(given, choices, Wanted(rows=False, sliding=False), console, Advice())
+        run_tune(given, choices, ReplayOutputs(rows=False, sliding=False), console, Advice())
     assert "100%" in shown.export_text()
 
 

@@ -15,7 +15,7 @@ from addon.proxy.authorities import own_authority, user_bundle
 from addon.proxy.base_urls import BASE_URLS, read_behind, read_host
 from addon.proxy.environment import DIRECT_VARIABLES
 from addon.proxy.health import Health, check_health
-from addon.proxy.transparent import TransparentNetwork, Wanted, find_missing
+from addon.proxy.transparent import NetworkOptions, TransparentNetwork, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
 from addon.request import is_intercepted
 from addon.vendors import VENDORS
@@ -250,7 +250,7 @@ def check_transparent(log: Path) -> Iterator[Finding]:
         return
     bundle = user_bundle({})
     with TransparentNetwork(
-        Wanted(find_free_port()), bundle, own_authority(), log, log.parent
+        NetworkOptions(find_free_port()), bundle, own_authority(), log, log.parent
     ) as network:
         kinds = "IPv4 and IPv6" if len(network.modes) > 1 else "IPv4 alone, as the machine has"
         yield ok(f"obsmask run --transparent -- COMMAND works here: {kinds}")
