@@ -49,7 +49,7 @@ ROOMS = {
             "addon.threads",
             "addon.stages",
             "addon.store",
-            "addon.passed",
+            "addon.skip_reasons",
             "addon.vendors",
         ),
     ),

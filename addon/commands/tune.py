@@ -29,8 +29,8 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.replay import (
-    NetworkOptions,
     ReplayedSession,
+    ReplayOutputs,
     ReplayResult,
     open_result,
     render_assumed,
@@ -118,7 +118,7 @@ def command(
         account, learned = choose_account(account)
         if work.found.logs and learned:
             print(learned, file=sys.stderr)
-        wanted = NetworkOptions(
+        wanted = ReplayOutputs(
             rows=False, sliding=False, since=choice.since, account=account or "new"
         )
         run_tune(work, choices, wanted, open_console(), advice, overridden)
@@ -127,7 +127,7 @@ def command(
 def run_tune(
     work: SessionWork,
     choices: Sequence[Choice],
-    wanted: NetworkOptions,
+    wanted: ReplayOutputs,
     console: Console,
     advice: Advice,
     overridden: Changes | None = None,
@@ -169,7 +169,7 @@ def run_tune(
     return best
 
 
-def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: NetworkOptions) -> None:
+def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: ReplayOutputs) -> None:
     """Replay all sessions for each of these results, and add what they come to.
 
     If there are fewer sessions than workers, each is replayed in several tasks.
@@ -186,7 +186,7 @@ def _fill(results: Sequence[ReplayResult], work: SessionWork, wanted: NetworkOpt
 
 
 def _try_on_session(
-    session: Session, numbered: Sequence[tuple[int, ReplaySettings]], wanted: NetworkOptions
+    session: Session, numbered: Sequence[tuple[int, ReplaySettings]], wanted: ReplayOutputs
 ) -> list[tuple[int, ReplayedSession]]:
     """Replay a session under each of these settings."""
     references = SessionReferences(session)

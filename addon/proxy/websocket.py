@@ -31,7 +31,6 @@ from addon.agents import AGENTS
 from addon.config_commands import Advice
 from addon.engine import Engine, Exchange
 from addon.once import Once
-from addon.passed import HELD, Held, name_of
 from addon.proxy.flows import ReadRequest, is_replayed
 from addon.proxy.marks import (
     are_flows_kept,
@@ -42,6 +41,7 @@ from addon.proxy.marks import (
 )
 from addon.records.words import LOSES_REASONING, SHORTENS_TOO
 from addon.request import PlainMessage, client_of, digest_account, is_intercepted, path_of
+from addon.skip_reasons import HELD, Held, find_skip_reason
 from addon.stages import Interruption, Received
 from masking.model import Decision
 from masking.rewrite import Rewrite, keeps_reasoning
@@ -136,7 +136,7 @@ class Websockets:
         rewritten = exchange.rewritten
         if rewritten is None:
             return
-        if name_of(rewritten.passed_through) == "response":
+        if find_skip_reason(rewritten.passed_through) == "response":
             why = why or "answering"
             exchange.pass_through(carrier, HELD[why])
             model = rewritten.priced.model if rewritten.priced else None

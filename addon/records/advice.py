@@ -16,12 +16,12 @@ from cachetools import LRUCache
 from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.once import Once
-from addon.passed import name_of
 from addon.quota import Reading
 from addon.records.file import RecordFile, read_records
 from addon.records.record import RequestRecord
 from addon.records.words import LOSES_REASONING, SHORTENS_TOO, render_moment
 from addon.request import one_line
+from addon.skip_reasons import find_skip_reason
 from addon.threads import Log
 from masking.config import MetricsSettings
 from masking.model import Decision
@@ -195,7 +195,7 @@ WARNINGS: tuple[Notice, ...] = (
     ),
     Notice(
         "signed",
-        lambda record, _: name_of(record.passed_through) == "signed",
+        lambda record, _: find_skip_reason(record.passed_through) == "signed",
         lambda record: (record.host, record.model),
         _say_signed,
     ),

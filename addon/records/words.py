@@ -13,12 +13,12 @@ from typing import NamedTuple
 from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice
 from addon.counts import pluralize
-from addon.passed import Passed, name_of
 from addon.quota import QuotaWindow
 from addon.records.quota_use import QuotaUse
 from addon.records.record import Bound, RequestRecord
 from addon.records.tally import RunTally, Tally, Totals
 from addon.request import one_line
+from addon.skip_reasons import SkipReason, find_skip_reason
 from masking.accounting import NO_BILL, Bill, Money, is_about_nothing
 from masking.model import REASONS
 from masking.roads import ROADS, Road
@@ -888,7 +888,7 @@ CLEARABLE: Mapping[Bound, WhyUnmasked] = {
 
 _HOLDS = "the provider holds the history of the agent's WebSocket"
 
-PASSED: Mapping[Passed, WhyUnmasked] = {
+PASSED: Mapping[SkipReason, WhyUnmasked] = {
     "signed": WhyUnmasked("claude-code signs what it sends", CLAUDE_CODE.start),
     "pass": WhyUnmasked(_HOLDS, change=(("websocket.mode", "auto"),)),
     "unknown": WhyUnmasked(
@@ -925,7 +925,7 @@ def why_nothing_masked(tally: Tally) -> WhyUnmasked:
 
 def _why_not_masked(tally: Tally) -> WhyUnmasked:
     passed = tally.passed_through
-    if known := [why for why in passed if name_of(why) in PASSED]:
+    if known := [why for why in passed if find_skip_reason(why) in PASSED]:
         return explain_passed(tally, max(known, key=passed.__getitem__))
     if tally.bound:
         counts = tally.bound.copy()
@@ -968,7 +968,7 @@ def explain_passed(tally: Tally, why: str) -> WhyUnmasked:
     Where most of them hold bound reasoning, a setting that has them masked is not enough: results
     are then kept for that.
     """
-    name = name_of(why)
+    name = find_skip_reason(why)
     passed = (PASSED.get(name) if name else None) or WhyUnmasked(one_line(why))
     most = tally.passed_through[why] / 2
     binding = next((each for each in BOUND if tally.passed_bound[why, each] > most), None)

@@ -25,11 +25,11 @@ from addon.config import ConfigFile, render_no_page, render_recall, user_config
 from addon.config_commands import Advice
 from addon.mask import render_recording
 from addon.network import Address
-from addon.passed import HELD, Held
 from addon.proxy.health import Health
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
 from addon.records.words import BOUND, CLEARABLE, PASSED, WhyUnmasked
+from addon.skip_reasons import HELD, Held
 from masking.config import PageSettings, Settings, list_keys, list_values, parse_settings
 from masking.config.settings import Tables
 from tests.support.findings import record
@@ -377,7 +377,7 @@ NO_ADVICE = {
     "addon.commands.prices": [
         'The window slides at every turn nevertheless: cache_pricing = "none"'
     ],
-    "addon.passed": [HELD["pass"]],
+    "addon.skip_reasons": [HELD["pass"]],
 }
 """Texts that only say what a setting is, by module."""
 

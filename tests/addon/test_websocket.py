@@ -18,10 +18,10 @@ from mitmproxy.websocket import WebSocketMessage
 from wsproto.frame_protocol import Opcode
 
 from addon.mask import ObservationMasking
-from addon.passed import HELD, Held
 from addon.proxy.marks import find_original_message
 from addon.proxy.websocket import ALONE_SECONDS, Fallbacks
 from addon.quota import QuotaWindow
+from addon.skip_reasons import HELD, Held
 from masking.memory import digest_opening
 from masking.rewrite import read_request, rewrite_request
 from masking.wire.responses import RESPONSES

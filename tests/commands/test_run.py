@@ -8,11 +8,11 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.run import Ended, Remedies, render_end
-from addon.passed import HELD
 from addon.proxy.health import Health
 from addon.proxy.transparent import Counts
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
+from addon.skip_reasons import HELD
 from tests.support.marks import as_one_test
 
 HEALTH = Health(

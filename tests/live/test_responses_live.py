@@ -16,8 +16,8 @@ from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 from addon.network import Address
-from addon.passed import HELD
 from addon.proxy.base_urls import Server, behind
+from addon.skip_reasons import HELD
 from tests.live.harness import (
     OFF,
     ON,

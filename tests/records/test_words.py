@@ -2,7 +2,6 @@
 
 import pytest
 
-from addon.passed import HELD
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.record import RequestRecord
 from addon.records.tally import Totals
@@ -30,6 +29,7 @@ from addon.records.words import (
     tell_roads,
     why_lost,
 )
+from addon.skip_reasons import HELD
 from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill, Margin, Money
 from masking.accounting.cost import Cost, PromptCost
 from masking.accounting.ledger import Entry

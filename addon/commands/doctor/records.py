@@ -8,10 +8,10 @@ from datetime import date
 from addon.commands.doctor.report import Finding, note, ok
 from addon.config_commands import Advice
 from addon.counts import pluralize, pluralize_part
-from addon.passed import HELD
 from addon.records.record import RequestRecord
 from addon.records.tally import Tally
 from addon.records.words import explain_passed, list_outgrown
+from addon.skip_reasons import HELD
 from masking.config import RequestFacts, Rule, Settings
 from masking.prices import open_list
 

@@ -13,7 +13,7 @@ from addon.commands.doctor.records import (
     check_windows,
 )
 from addon.config_commands import Advice
-from addon.passed import HELD
+from addon.skip_reasons import HELD
 from masking.config import Rule, Settings
 from tests.support.findings import fixes, levels, record
 

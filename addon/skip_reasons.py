@@ -1,7 +1,7 @@
 """Why a request passes through unchanged: names for the reasons that somebody acts on.
 
 A record has the sentence, and so has `Rewritten.passed_through`: there are more reasons than these,
-such as what is wrong with a body. Whoever wants to know which one it is asks `name_of`, also for a
+such as what is wrong with a body. Whoever wants to know which one it is asks `find_skip_reason`, also for a
 record of an older file.
 """
 
@@ -18,7 +18,7 @@ HTTP. bound: masking would cost the model its reasoning. alone: the client was t
 not. unmasked: masking is off or only observed. answering: an answer was under way.
 """
 
-Passed = Held | Literal["signed", "response"]
+SkipReason = Held | Literal["signed", "response"]
 """signed: claude-code signed the request. response: it continues an earlier response, which the
 provider holds."""
 
@@ -31,13 +31,13 @@ HELD: Mapping[Held, str] = {
     "answering": "the provider holds the history (an answer was under way)",
 }
 
-_NAMES: Mapping[str, Passed] = {
+_NAMES: Mapping[str, SkipReason] = {
     **{sentence: name for name, sentence in HELD.items()},
     SIGNED: "signed",
     HELD_BY_RESPONSE: "response",
 }
 
 
-def name_of(sentence: str | None) -> Passed | None:
+def find_skip_reason(sentence: str | None) -> SkipReason | None:
     """Return the name of the reason that a record gives; None for no reason, and for any other."""
     return _NAMES.get(sentence or "")
