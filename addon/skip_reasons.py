@@ -1,8 +1,8 @@
 """Why a request passes through unchanged: names for the reasons that somebody acts on.
 
 A record has the sentence, and so has `Rewritten.passed_through`: there are more reasons than these,
-such as what is wrong with a body. Whoever wants to know which one it is asks `find_skip_reason`, also for a
-record of an older file.
+such as what is wrong with a body. Whoever wants to know which one it is asks `find_skip_reason`,
+also for a record of an older file.
 """
 
 from collections.abc import Mapping

@@ -64,7 +64,7 @@ _SHORT = ("a short session", "short sessions")
 """How a reason ends that a row has no room for."""
 
 
-class NetworkOptions(NamedTuple):
+class HistoryFilter(NamedTuple):
     """Which sessions a reader wants; all of them by default.
 
     search: words that are all in what names a session.
@@ -101,10 +101,10 @@ class NetworkOptions(NamedTuple):
             return date.min
 
 
-EVERYTHING = NetworkOptions()
+EVERYTHING = HistoryFilter()
 
 
-def read_wanted(ask: Callable[[str], str]) -> NetworkOptions:
+def read_wanted(ask: Callable[[str], str]) -> HistoryFilter:
     """Return what a reader asks for by these names; what makes no sense is as if left out.
 
     `zone` is by how many minutes his clock is behind UTC, as JavaScript has it.
@@ -114,7 +114,7 @@ def read_wanted(ask: Callable[[str], str]) -> NetworkOptions:
         zone = timezone(timedelta(minutes=-float(ask("zone") or 0)))
     with suppress(ValueError):
         days = min(max(0, int(ask("days") or 0)), _MOST_DAYS)
-    return NetworkOptions(ask("search"), ask("agent"), ask("model"), days, zone)
+    return HistoryFilter(ask("search"), ask("agent"), ask("model"), days, zone)
 
 
 class History:
@@ -123,7 +123,7 @@ class History:
     def __init__(self, folder: Callable[[], Path], records: Callable[[], Path]) -> None:
         self._folder, self._records = folder, records
 
-    def describe(self, known: str = "", wanted: NetworkOptions = EVERYTHING) -> Described:
+    def describe(self, known: str = "", wanted: HistoryFilter = EVERYTHING) -> Described:
         """Return the sessions that are wanted, the latest first, and the proxies that run now.
 
         known: the version that the reader has; if that is still so, it is told no more than that.
@@ -155,7 +155,7 @@ class History:
             "running": _describe_running(running),
         }
 
-    def describe_session(self, key: str, wanted: NetworkOptions = EVERYTHING) -> Described:
+    def describe_session(self, key: str, wanted: HistoryFilter = EVERYTHING) -> Described:
         """Return what is known of a session, and its conversations whose records still exist.
 
         wanted: for the reader's clock. Raises OSError, StoreError, and
@@ -301,7 +301,7 @@ def _count(shown: int, count: int) -> str:
 
 
 def _list_rows(
-    sessions: Sequence[Session], running: Mapping[str, Running], wanted: NetworkOptions
+    sessions: Sequence[Session], running: Mapping[str, Running], wanted: HistoryFilter
 ) -> Iterator[Described]:
     """Yield a row for each session, the latest first; those that run, and each day, are a group."""
 
@@ -328,7 +328,7 @@ def _describe_running(running: Sequence[Running]) -> Described:
     return {"text": text, "pages": pages}
 
 
-def _draw_days(sessions: Sequence[Session], wanted: NetworkOptions) -> Iterator[Part]:
+def _draw_days(sessions: Sequence[Session], wanted: HistoryFilter) -> Iterator[Part]:
     """Yield what was paid in dollars, day by day up to today, from the first day with any."""
     priced = [each for each in sessions if each.bill.is_in_dollars and not each.is_observed]
     found: defaultdict[date, list[Session]] = defaultdict(list)
@@ -385,7 +385,7 @@ def _draw_conversations(conversations: Sequence[Conversation]) -> Iterator[Part]
 
 
 def _list_facts(
-    session: Session, running: Mapping[str, Running], wanted: NetworkOptions
+    session: Session, running: Mapping[str, Running], wanted: HistoryFilter
 ) -> Iterator[tuple[str, Cell]]:
     """Yield what a session's row says, by name; a text is empty where there is nothing to say."""
     for name, moment in (("Began", session.began), ("Last request", session.last)):
