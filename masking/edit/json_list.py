@@ -76,9 +76,7 @@ def _read_elements(body: bytes, list_paths: Sequence[Path]) -> list[bytes]:
             found = list_decoder(path).decode(body)
             for key in path:
                 found = getattr(found, str(key), None)
-        except msgspec.ValidationError:  # something else is there
-            continue
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.MsgspecError, RecursionError):
             found = _find_elements(body, path)
         if found:
             return [*map(bytes, found)]
@@ -86,7 +84,7 @@ def _read_elements(body: bytes, list_paths: Sequence[Path]) -> list[bytes]:
 
 
 def _find_elements(body: bytes, path: Path) -> list[bytes]:
-    """Return the elements where clients write what is no JSON, such as NaN."""
+    """Return the elements where clients write what is no JSON, such as NaN, or a key twice."""
     decode(body)  # raises what is no document at all
     text = decode_utf8(body)
     try:

@@ -435,6 +435,7 @@ def test_a_result_that_names_no_call_is_in_no_pair() -> None:
     [
         (r'{"a": [{}], "messages": [{}, %s, {"role": "assistant"}]}', None),
         (r'{"messages": [], "messages": [%s, {"role": "assistant"}]}', None),
+        (r'{"messages": 1, "messages": [%s, {"role": "assistant"}]}', None),
         ('{"messages": [{"n": NaN}\n,\t%s, {"role": "assistant", "n": 1.0}]}', None),
         (r'{"messages": [%s, {"role": "assistant"}], "a": "\ud800"}', None),
         (r'{"old": [%s, {"role": "assistant"}, 1], "messages": [%s, {"role": "assistant"}]}', 1),
