@@ -12,6 +12,7 @@ import click
 
 from addon.agents import AGENTS
 from addon.commands.claude_code import find_places, plan_shell
+from addon.commands.options import PolicyCommand
 from addon.network import DEFAULT_URL, Address, read_address
 from addon.proxy.authorities import user_bundle
 from addon.proxy.base_urls import behind, read_server
@@ -65,7 +66,7 @@ def _read_url(text: str) -> str:
     return text
 
 
-@click.command("env")
+@click.command("env", cls=PolicyCommand)
 @click.option(
     "--proxy",
     type=_read_url,
@@ -75,7 +76,7 @@ def _read_url(text: str) -> str:
     help="Where the proxy listens.",
 )
 @click.option(
-    "--as-it-is",
+    "--no-agent-setup",
     is_flag=True,
     help="For Claude Code, don't set ANTHROPIC_BASE_URL and ENABLE_TOOL_SEARCH.",
 )
@@ -92,7 +93,7 @@ def _read_url(text: str) -> str:
     show_default=True,
     help="Shell syntax to print.",
 )
-def command(proxy: str, as_it_is: bool, force: bool, unset: bool, shell: str) -> None:
+def command(proxy: str, no_agent_setup: bool, force: bool, unset: bool, shell: str) -> None:
     """Print the variables that lead a client to a running proxy.
 
     If no proxy answers there, print nothing and exit with 1: with these variables, every program
@@ -117,7 +118,7 @@ def command(proxy: str, as_it_is: bool, force: bool, unset: bool, shell: str) ->
         )
     if problem:
         print(f"obsmask: {problem}", file=sys.stderr)
-    changes = {} if as_it_is else _plan(proxy, health)
+    changes = {} if no_agent_setup else _plan(proxy, health)
     variables = client_environment(proxy, user_bundle(), os.environ, changes)
     _name_replaced(variables)
     for name, value in variables.items():

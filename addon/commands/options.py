@@ -161,14 +161,19 @@ window_option = click.option(
 )
 
 
+_RENAMED = {"--as-it-is": "--no-agent-setup", "--client-changes": "--force-http"}
+
+
 class PolicyCommand(click.Command):
-    """Says how a setting is given now that was an option of its own up to version 0.2."""
+    """Says how that is given now which was another option up to version 0.2."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line. Raises UsageError."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
+            if now := _RENAMED.get(error.option_name):
+                raise click.UsageError(f"{error.option_name} is now {now}", ctx) from None
             name = error.option_name.removeprefix("--").replace("-", "_")
             key = name.removeprefix("no_")
             if key not in _SCHEMA1:

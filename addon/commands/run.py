@@ -91,12 +91,12 @@ def _read_ports(text: str) -> tuple[int, ...]:
 @policy_options
 @click.option("--tag", default="", metavar="TEXT", help="Tag this run in the records.")
 @click.option(
-    "--client-changes",
+    "--force-http",
     is_flag=True,
     help="Refuse WebSockets to models. Clients that fall back to HTTP are masked; the others fail.",
 )
 @click.option(
-    "--as-it-is",
+    "--no-agent-setup",
     is_flag=True,
     help="Don't set Claude Code's base URL or refuse codex's WebSockets: most of their requests "
     "then go unmasked.",
@@ -221,14 +221,14 @@ def _startup_notice(loading: ProxyProcess | None, *, quiet: bool) -> Iterator[No
 def _open_session(
     command: tuple[str, ...], given: Mapping[str, Any], loading: ProxyProcess | None
 ) -> "OwnProxy | ExternalProxy":
-    changes, as_it_is = given["client_changes"], given["as_it_is"]
-    if changes and as_it_is:
-        raise click.UsageError("--as-it-is and --client-changes exclude each other")
+    forces_http, no_agent_setup = given["force_http"], given["no_agent_setup"]
+    if forces_http and no_agent_setup:
+        raise click.UsageError("--no-agent-setup and --force-http exclude each other")
     if given["address"] is None:
         transparent = _read_transparent(given)
         more = {
-            'websocket.mode="http"': changes,
-            'websocket.mode="pass"': as_it_is,
+            'websocket.mode="http"': forces_http,
+            'websocket.mode="pass"': no_agent_setup,
             OBSERVE: given["observe"],
         }
         wanted = [override for override, is_wanted in more.items() if is_wanted]
@@ -240,14 +240,14 @@ def _open_session(
                 command=command,
                 arguments=read_proxy_arguments(given, given["tag"], wanted),
                 reverse=given["reverse"],
-                changes_client=changes,
-                as_it_is=as_it_is,
+                forces_http=forces_http,
+                no_agent_setup=no_agent_setup,
                 transparent=transparent,
             ),
             loading,
         )
     if (
-        changes
+        forces_http
         or read_overrides(given)
         or any(given[name] for name in ("config", "tag", "reverse", "transparent"))
         or any(given[name] for name in ("observe", *map(name_road, OPTIONAL_ROADS)))
@@ -255,7 +255,7 @@ def _open_session(
         raise click.UsageError(
             "--proxy takes no settings, tag or server: those are the proxy's own"
         )
-    return ExternalProxy(given["address"], command, as_it_is=as_it_is)
+    return ExternalProxy(given["address"], command, no_agent_setup=no_agent_setup)
 
 
 def _read_transparent(given: Mapping[str, Any]) -> NetworkOptions | None:
@@ -299,8 +299,8 @@ def _fail(command: str, problem: str, code: int) -> int:
 
 _MAX_RESTARTS = 20
 
-_CLIENT_CHANGES = "obsmask run --client-changes"
-_NOT_AS_IT_IS = "obsmask run without --as-it-is"
+_FORCE_HTTP = "obsmask run --force-http"
+_WITH_AGENT_SETUP = "obsmask run without --no-agent-setup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,16 +310,16 @@ class ProxyOptions:
     command: what is run behind it.
     arguments: mitmdump's, without those for where it listens.
     reverse: the server to which the clients' base URLs are to lead through it.
-    changes_client: whether all clients of a WebSocket are sent to HTTP.
-    as_it_is: whether nothing about the client is changed.
+    forces_http: whether all clients of a WebSocket are sent to HTTP.
+    no_agent_setup: whether nothing about the client is changed.
     transparent: the network that the command gets; None if it has that of the machine.
     """
 
     command: Sequence[str]
     arguments: Sequence[str]
     reverse: Server | None = None
-    changes_client: bool = False
-    as_it_is: bool = False
+    forces_http: bool = False
+    no_agent_setup: bool = False
     transparent: NetworkOptions | None = None
 
 
@@ -361,7 +361,7 @@ class OwnProxy:
         if self._network:
             before = trusting_environment(self._bundles.user, os.environ)
         self.plan = None
-        if not options.as_it_is:
+        if not options.no_agent_setup:
             self.plan = plan(
                 options.command, before, find_places(before), address, self._healths[-1]
             )
@@ -436,9 +436,9 @@ class OwnProxy:
         return line
 
     def _find_remedies(self) -> "Remedies":
-        if self._options.as_it_is:
-            return Remedies(_NOT_AS_IT_IS, _NOT_AS_IT_IS, keeps_sockets=True)
-        held = None if self._options.changes_client else _CLIENT_CHANGES
+        if self._options.no_agent_setup:
+            return Remedies(_WITH_AGENT_SETUP, _WITH_AGENT_SETUP, keeps_sockets=True)
+        held = None if self._options.forces_http else _FORCE_HTTP
         if self.plan is None:
             return Remedies(CLAUDE_CODE.start, held)
         return Remedies(None, held, self.plan.hindrance)
@@ -447,7 +447,7 @@ class OwnProxy:
 class ExternalProxy:
     """A proxy that runs already, for others as well. Raises RuntimeError if there is none."""
 
-    def __init__(self, address: Address, command: Sequence[str], *, as_it_is: bool) -> None:
+    def __init__(self, address: Address, command: Sequence[str], *, no_agent_setup: bool) -> None:
         health = _check(address)
         if health is None:
             raise RuntimeError(
@@ -455,7 +455,7 @@ class ExternalProxy:
             )
         self._address, self._since, self._health = address, datetime.now(UTC), health
         self.plan = None
-        if not as_it_is:
+        if not no_agent_setup:
             self.plan = plan(command, os.environ, find_places(os.environ), address, health)
         self.command = self.plan.command if self.plan else command
         changes = self.plan.variables if self.plan else {}

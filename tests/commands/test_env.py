@@ -135,7 +135,7 @@ def test_claude_code_is_led_to_its_server_by_way_of_the_proxy(
     assert f"{URL}/to/https/gateway.example.com/v1" == set_once["ANTHROPIC_BASE_URL"]
     assert "true" == set_once["ENABLE_TOOL_SEARCH"]
     use(gateway, monkeypatch)
-    kept = evaluate(run_env(capsys, "--as-it-is")[0], gateway)
+    kept = evaluate(run_env(capsys, "--no-agent-setup")[0], gateway)
     assert gateway.items() <= kept.items()
     assert "ENABLE_TOOL_SEARCH" not in kept
     assert gateway == evaluate(run_env(capsys, "--unset")[0], kept)

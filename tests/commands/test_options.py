@@ -56,6 +56,21 @@ def test_an_option_of_old_says_how_its_setting_is_given_now(
         assert 2 == main([command, option, "true"])
         name = option.partition("=")[0]
         assert f"{name} is now --set schema1.{now}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "now"),
+    [
+        ("run", "--as-it-is", "--no-agent-setup"),
+        ("run", "--client-changes", "--force-http"),
+        ("env", "--as-it-is", "--no-agent-setup"),
+    ],
+)
+def test_an_option_that_has_another_name_now_says_so(
+    command: str, option: str, now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert 2 == main([command, option])
+    assert f"{option} is now {now}" in capsys.readouterr().err
     assert 2 == main([command, "--no-such-thing"])
     assert "--no-such-thing" in capsys.readouterr().err
 

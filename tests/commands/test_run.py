@@ -51,7 +51,7 @@ DROPS = (
     "unset --config config.toml schema1.bound_reasoning) changes that, but the model then loses "
     "its earlier reasoning"
 )
-REMEDIES = Remedies("obsmask run -- claude", "obsmask run --client-changes")
+REMEDIES = Remedies("obsmask run -- claude", "obsmask run --force-http")
 
 
 def render(
@@ -76,7 +76,7 @@ def render(
         (
             UNKNOWN,
             "the provider holds the history of the agent's WebSocket; "
-            "obsmask run --client-changes changes that, but an agent that speaks no HTTP to models "
+            "obsmask run --force-http changes that, but an agent that speaks no HTTP to models "
             "then fails",
         ),
         (

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.thorough
 
 RUN = (sys.executable, "-m", "addon.commands.main", "run")
 MASKING = ("--window-turns", "4", "--set", "schema1.cache_pricing=none")
-CHANGES = "--client-changes"
+CHANGES = "--force-http"
 UNCHANGED = "CLAUDE_CODE_ATTRIBUTION_HEADER"
 """The recorder's claude-code has it; a user's has not."""
 
@@ -65,10 +65,10 @@ CASES = (
     Case("claude-code-oauth", ("--set", "metrics.quota_saving=true"), (*MASKED, LEADS, USED_UP)),
     Case(
         "claude-code",
-        ("--as-it-is",),
+        ("--no-agent-setup",),
         (
             "nothing masked, because claude-code signs what it sends; obsmask run without "
-            "--as-it-is changes that",
+            "--no-agent-setup changes that",
         ),
     ),
     Case("claude-code-bound-old", (), (*MASKED, LEADS)),

@@ -693,7 +693,7 @@ BASE_URL = r"http://127\.0\.0\.1:\d+/to/https/api\.anthropic\.com"
     [
         ((), {}, BASE_URL, f"claude-code: ANTHROPIC_BASE_URL leads through the proxy to {VENDOR}"),
         (("-q",), {}, BASE_URL, None),
-        (("--as-it-is",), {}, None, None),
+        (("--no-agent-setup",), {}, None, None),
         (
             (),
             {"ANTHROPIC_MODEL": "claude-fable-5-2"},
@@ -736,6 +736,6 @@ def test_how_claude_code_is_led_is_said_once_and_when_it_changes(world: World, h
 
 
 def test_nothing_and_everything_cannot_be_changed_at_once(world: World, home: Path) -> None:
-    done = run(world, home, "--as-it-is", "--client-changes", "true")
+    done = run(world, home, "--no-agent-setup", "--force-http", "true")
     assert 2 == done.returncode
-    assert "--as-it-is and --client-changes exclude each other" in done.stderr
+    assert "--no-agent-setup and --force-http exclude each other" in done.stderr

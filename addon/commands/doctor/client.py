@@ -62,7 +62,7 @@ def check_client(
         yield note(
             f"{name} sends only new messages over a WebSocket{socket.models}, and the provider "
             "keeps the rest: nothing is masked",
-            "obsmask run --client-changes -- COMMAND",
+            "obsmask run --force-http -- COMMAND",
         )
 
 

@@ -25,7 +25,7 @@ def check_passed(records: Sequence[RequestRecord], advice: Advice) -> Iterator[F
         if reason == HELD["unknown"] and why.change:
             # For a client that nobody has tried, one run is a safer try than a setting.
             risk = f"{says}{why.because}. If it is refused its WebSocket, {why.price}"
-            yield note(risk, "obsmask run --client-changes -- COMMAND")
+            yield note(risk, "obsmask run --force-http -- COMMAND")
         elif why.price:
             # What costs more than money is no fix to copy, only a sentence to read.
             says += why.explain(advice, shortens=tally.arrival.is_any)

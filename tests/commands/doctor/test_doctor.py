@@ -91,7 +91,7 @@ def test_a_model_on_this_machine_is_reached_as_run_would_have_it(
     [
         (
             ["fast-agent", "go", "two words"],
-            "obsmask run --client-changes -- fast-agent go 'two words'",
+            "obsmask run --force-http -- fast-agent go 'two words'",
         ),
         (["sudo", "claude"], "sudo -E claude"),
     ],

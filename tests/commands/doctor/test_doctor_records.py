@@ -33,7 +33,7 @@ def test_nothing_is_advised_where_the_model_would_refuse_masking_anyway() -> Non
 
 def test_an_unknown_client_of_a_websocket_is_tried_for_one_run() -> None:
     found = check_passed([record(passed_through=HELD["unknown"])], Advice())
-    assert ["obsmask run --client-changes -- COMMAND"] == fixes(list(found))
+    assert ["obsmask run --force-http -- COMMAND"] == fixes(list(found))
 
 
 def test_what_a_setting_changes_is_told_by_its_command() -> None:
