@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from addon.accounts import Verdict
 from addon.quota import QuotaWindow
 from masking.accounting import Places, Prompt, Sizes
-from masking.arrival import LeftOut
+from masking.arrival import Truncated
 from masking.config import RequestFacts, Settings, find_settings
 from masking.memory import PrefixState
 from masking.prices import Pricing
@@ -148,7 +148,7 @@ class Rewritten:
     clearing: Clearing | None = None
     clearing_tokens: int = 0
     dropping: Dropping | None = None
-    left_out: LeftOut | None = None
+    left_out: Truncated | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -364,7 +364,7 @@ def shorten(conversation: Conversation, long_results: Sequence[LongResult]) -> A
     return Arrived(conversation, arrived, done)
 
 
-class LeftOut(NamedTuple):
+class Truncated(NamedTuple):
     """What is left out of the long results of a request.
 
     results, tokens: how many were shortened, and by how much, by estimate.
@@ -376,10 +376,10 @@ class LeftOut(NamedTuple):
     before: int = 0
 
 
-def measure_left_out(arrived: Arrived, before: int = 0) -> LeftOut:
+def measure_left_out(arrived: Arrived, before: int = 0) -> Truncated:
     """Return what is left out of a request, and how much of its history was before."""
     cuts = [each for long in arrived.shortened for each in long.replacements]
-    return LeftOut(
+    return Truncated(
         results=len(arrived.shortened),
         tokens=sum(each.saves(estimate_tokens) for each in cuts),
         before=before,

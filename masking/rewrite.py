@@ -13,7 +13,7 @@ from functools import cached_property
 from masking.arrival import (
     ArrivalPolicy,
     Arrived,
-    LeftOut,
+    Truncated,
     arrive,
     find_lost,
     measure_left_out,
@@ -117,7 +117,7 @@ class Rewrite:
     betas: tuple[str, ...] = ()
     arrived: Arrived | None = None
     obstacle: str | None = None
-    left_out: LeftOut | None = None
+    left_out: Truncated | None = None
 
 
 def read_request(body: bytes, wire: WireFormat = CHAT, path: str = "") -> Conversation:

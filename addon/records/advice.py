@@ -383,7 +383,7 @@ _LEFT_OUT: Mapping[Kind, tuple[str, str]] = {
 """What the log says at the first, and what the totals of a run say of all."""
 
 
-class LeftOut:
+class DroppedRecords:
     """Counts what was left out, from any thread, and warns of each kind once."""
 
     def __init__(self, log: Log) -> None:

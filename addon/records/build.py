@@ -20,7 +20,7 @@ from masking.accounting import (
     count_masked_repeats,
     count_shortened_repeats,
 )
-from masking.arrival import LeftOut
+from masking.arrival import Truncated
 from masking.config import Settings
 from masking.prices import Pricing, fits_window
 from masking.wire import Usage
@@ -128,7 +128,7 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     return RequestRecord.model_validate(fields)
 
 
-def _describe_left_out(left_out: LeftOut, priced: Priced | None) -> Mapping[str, object]:
+def _describe_left_out(left_out: Truncated, priced: Priced | None) -> Mapping[str, object]:
     """Return what was left out of a request of which the provider holds the history.
 
     What is new in it would have been written to the cache, and what was left out before, read.

@@ -12,7 +12,7 @@ from math import ceil, exp, expm1, floor, inf, log, log1p, log10, sqrt
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from addon.records.holdout import Alike, Figures, Holdout, LeftOut
+from addon.records.holdout import Alike, Excluded, Figures, Holdout
 
 # By how much they differ, and how sure that is
 #
@@ -164,7 +164,7 @@ class Verdict(NamedTuple):
     limit: int | None
     figures: tuple[Figure, ...]
     needed: int
-    left_out: LeftOut
+    left_out: Excluded
 
     @property
     def kind(self) -> Kind:
@@ -203,7 +203,7 @@ def judge(holdout: Holdout, now: datetime) -> Verdict | None:
     return compared and judge_figures(*compared)
 
 
-def judge_figures(table: list[Figures], left_out: LeftOut) -> Verdict:
+def judge_figures(table: list[Figures], left_out: Excluded) -> Verdict:
     """Return what conversations say; each kind of them should be in both groups."""
     held_out = sum(one.is_held_out for one in table)
     counts = [*_split(table, lambda one: one.requests)]

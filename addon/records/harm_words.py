@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from math import exp, expm1
 
 from addon.records.harm import CONFIDENCE, Effect, Verdict
-from addon.records.holdout import LeftOut
+from addon.records.holdout import Excluded
 from addon.records.words import render_dollars
 
 
@@ -81,7 +81,7 @@ _WHY_LEFT_OUT: Mapping[str, str] = {
 }
 
 
-def render_left_out(left_out: LeftOut) -> str:
+def render_left_out(left_out: Excluded) -> str:
     """Return how many conversations are not compared, and why; empty if none."""
     counts = [
         f"{count:,} {_WHY_LEFT_OUT[name]}" for name, count in left_out._asdict().items() if count

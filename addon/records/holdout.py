@@ -96,7 +96,7 @@ class _Conversation:
     figures: Figures | None = None
 
 
-class LeftOut(NamedTuple):
+class Excluded(NamedTuple):
     """How many conversations are not compared, and why.
 
     unmasked: masking changed nothing in them, and would have changed nothing.
@@ -149,7 +149,7 @@ class Holdout:
             found.figures = Figures(is_held_out, alike, record.when)
         found.figures.add(record)
 
-    def find_compared(self, now: datetime) -> tuple[list[Figures], LeftOut] | None:
+    def find_compared(self, now: datetime) -> tuple[list[Figures], Excluded] | None:
         """Return the conversations that are compared at a time; None if there is no hold-out."""
         if not self._is_run:
             return None
@@ -165,7 +165,7 @@ class Holdout:
             else:
                 kept.append(one.figures)
         matched = _match(kept)
-        return matched, LeftOut(unmasked, young, switched, len(kept) - len(matched))
+        return matched, Excluded(unmasked, young, switched, len(kept) - len(matched))
 
 
 def _is_masked(record: RequestRecord) -> bool:

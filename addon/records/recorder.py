@@ -19,7 +19,7 @@ from addon.config_commands import Advice
 from addon.content import read_answer
 from addon.places import state_folder
 from addon.quota import QuotaWindow, find_events, read_quota
-from addon.records.advice import LeftOut, QuotaWarnings, RedactionTrace, Warnings
+from addon.records.advice import DroppedRecords, QuotaWarnings, RedactionTrace, Warnings
 from addon.records.build import describe_software, make_record
 from addon.records.file import RecordFile
 from addon.records.record import McpRecord, RequestRecord
@@ -80,7 +80,7 @@ class Recorder:
     def __init__(self, log: LoopLog) -> None:
         self.totals = Totals()
         self.advice = Advice()
-        self.left_out = LeftOut(log.log)
+        self.left_out = DroppedRecords(log.log)
         self._log = log
         self._settings = MetricsSettings()
         self._file, self._lost = RecordFile(self._settings, log.log), 0

@@ -30,7 +30,7 @@ from addon.records.harm_words import (
     render_left_out,
     render_verdict,
 )
-from addon.records.holdout import Figures, Holdout, LeftOut
+from addon.records.holdout import Excluded, Figures, Holdout
 from tests.support.made_up_records import bill, record
 from tests.support.marks import as_one_test
 from tests.support.places import EVIDENCE
@@ -93,7 +93,7 @@ def test_a_conversation_counts_from_where_masking_begins_or_would_have_begun() -
         *talk("d", 7, **short, **OUT),
     )
     assert verdict
-    assert (1, 1, LeftOut(unmasked=2)) == (verdict.masked, verdict.held_out, verdict.left_out)
+    assert (1, 1, Excluded(unmasked=2)) == (verdict.masked, verdict.held_out, verdict.left_out)
     assert (4, 9) == typical("requests", verdict)
     assert (20, 90) == typical("output tokens", verdict)
     assert (4, 18) == typical("cost in dollars", verdict), "the held-out ones cost what was sent"
@@ -108,7 +108,7 @@ def test_a_conversation_counts_from_where_masking_begins_or_would_have_begun() -
 def test_masking_begins_with_any_change(fields: Mapping[str, object]) -> None:
     verdict = compare(*talk("a", 1, **fields), *talk("b", 1, **OUT))
     assert verdict
-    assert (1, LeftOut()) == (verdict.masked, verdict.left_out)
+    assert (1, Excluded()) == (verdict.masked, verdict.left_out)
 
 
 @as_one_test
@@ -164,16 +164,16 @@ def test_what_is_not_compared(others: Mapping[str, object]) -> None:
 @pytest.mark.parametrize(
     ("others", "left_out"),
     [
-        pytest.param(talk("b", 4, config_digest="x"), LeftOut(unmatched=1), id="other settings"),
-        pytest.param(talk("b", 4, client="x"), LeftOut(unmatched=1), id="another client"),
-        pytest.param(talk("b", 4, model="x"), LeftOut(unmatched=1), id="another model"),
-        pytest.param([*talk("b", 4), *talk("b", 1, **OUT)], LeftOut(switched=1), id="switched"),
-        pytest.param(talk("b", 4, time="2026-01-01T23:30:00Z"), LeftOut(young=1), id="young"),
-        pytest.param(talk("b", 4, masked=0), LeftOut(unmasked=1), id="nothing to mask"),
+        pytest.param(talk("b", 4, config_digest="x"), Excluded(unmatched=1), id="other settings"),
+        pytest.param(talk("b", 4, client="x"), Excluded(unmatched=1), id="another client"),
+        pytest.param(talk("b", 4, model="x"), Excluded(unmatched=1), id="another model"),
+        pytest.param([*talk("b", 4), *talk("b", 1, **OUT)], Excluded(switched=1), id="switched"),
+        pytest.param(talk("b", 4, time="2026-01-01T23:30:00Z"), Excluded(young=1), id="young"),
+        pytest.param(talk("b", 4, masked=0), Excluded(unmasked=1), id="nothing to mask"),
     ],
 )
 def test_which_conversations_are_left_out(
-    others: Iterator[Mapping[str, object]], left_out: LeftOut
+    others: Iterator[Mapping[str, object]], left_out: Excluded
 ) -> None:
     compared = [*talk("a", 3), *talk("c", 6, **OUT)]
     alone, verdict = compare(*compared), compare(*compared, *others)
@@ -303,12 +303,12 @@ def test_some_conversations_have_no_interval(sides: tuple[list[float], list[floa
 
 def test_the_longest_are_a_fifteenth_and_all_that_are_as_long() -> None:
     table = [figures(n >= 30, 250 if n < 12 or n == 50 else 10 + n % 9) for n in range(60)]
-    verdict = judge_figures(table, LeftOut())
+    verdict = judge_figures(table, Excluded())
     assert verdict.longest
     assert (250, 12 / 30) == (verdict.limit, verdict.longest.masked)
     assert 1 / 30 == pytest.approx(verdict.longest.held_out)
     # One kind's longest are not another's.
-    both = judge_figures([*table, *(figures(n % 2 == 0, 3, "x") for n in range(4))], LeftOut())
+    both = judge_figures([*table, *(figures(n % 2 == 0, 3, "x") for n in range(4))], Excluded())
     assert both.limit is None
     assert both.longest
     assert 14 / 32 == both.longest.masked, "in a kind without a longest all are"
@@ -317,7 +317,7 @@ def test_the_longest_are_a_fifteenth_and_all_that_are_as_long() -> None:
 def test_figures_are_of_conversations_that_are_alike() -> None:
     table = [figures(False, 9, "a", rereads=4)] * 3 + [figures(False, 9, "b", rereads=0)]
     table += [figures(True, 9, "a", rereads=2), *[figures(True, 9, "b", rereads=6)] * 3]
-    verdict = judge_figures(table, LeftOut())
+    verdict = judge_figures(table, Excluded())
     assert Figure("re-reads", 3, (3 * 2 + 6) / 4) in verdict.figures
 
 
@@ -363,14 +363,14 @@ def test_what_it_takes_is_what_would_be_seen() -> None:
     assert 0.5 == pytest.approx(seen, rel=0.05)
     # Where they can be measured, those at hand say how much conversations vary.
     alike = [figures(n % 5 == 0, 20 + n % 3) for n in range(100)]
-    assert LEAST == judge_figures(alike, LeftOut()).needed
+    assert LEAST == judge_figures(alike, Excluded()).needed
 
 
 def some(requests: Effect, longest: Effect | None = None, limit: int | None = 249) -> Verdict:
     shares = longest or Effect(0.1, 0.0, 0.03, 3.0)
     cost = Figure("cost in dollars", 15.0, 30.0)
     rereads = Figure("re-reads", 5.0, 3.25)
-    return Verdict(84, 21, requests, shares, limit, (rereads, cost), 220, LeftOut(3, 0, 1, 0))
+    return Verdict(84, 21, requests, shares, limit, (rereads, cost), 220, Excluded(3, 0, 1, 0))
 
 
 def rise(times: float, error: float, critical: float = 4.0) -> Effect:
@@ -445,11 +445,11 @@ def test_each_measure_in_words() -> None:
     assert "re-reads: 5.00 masked, 3.25 held out" == lines[3]
     few = [*describe_measures(some(rise(1.0, 0.0), Effect(0.0, 0.0, 0.1, inf)))]
     assert ["too few to tell"] * 2 == [difference for *_, difference in few[:2]]
-    assert "" == render_left_out(LeftOut())
+    assert "" == render_left_out(Excluded())
 
 
 def test_json_has_no_number_where_nothing_is_known() -> None:
-    few = judge_figures([figures(False, 3), figures(True, 5)], LeftOut())
+    few = judge_figures([figures(False, 3), figures(True, 5)], Excluded())
     dumped = dump_harm(few)
     assert ("cannot_tell", 1, 1, None) == tuple(
         dumped[name]
@@ -463,5 +463,5 @@ def test_json_has_no_number_where_nothing_is_known() -> None:
         name: longest[name] for name in ("margin", "is_more_than_chance", "from_requests")
     }
     assert ["refused_requests", "failed_requests", "rereads", "cost_in_dollars"] == [*measured]
-    nothing = dump_harm(judge_figures([], LeftOut()))
+    nothing = dump_harm(judge_figures([], Excluded()))
     assert (None, None) == (nothing["logarithm_of_requests"], nothing["longest"])

@@ -37,7 +37,7 @@ from addon.records.harm import (
     mark_longest,
     measure_effect,
 )
-from addon.records.holdout import Figures, LeftOut
+from addon.records.holdout import Excluded, Figures
 from tests.support.pages import fill_tables
 from tests.tools.benchmarks.pairs import (
     SWEAGENT_WINDOW,
@@ -92,7 +92,7 @@ def look(
     """Return the verdict on so many tasks."""
     rng = random.Random(str(seed))
     table = [one for _ in range(size) for one in draw(rng, pairs, window, share, choose)]
-    return judge_figures(table, LeftOut())
+    return judge_figures(table, Excluded())
 
 
 def look_daily(seed: object, pairs: Sequence[Pair], window: int, share: float) -> Iterator[Verdict]:
@@ -101,7 +101,7 @@ def look_daily(seed: object, pairs: Sequence[Pair], window: int, share: float) -
     table: list[Figures] = []
     for _ in range(TASKS // A_DAY):
         table += (one for _ in range(A_DAY) for one in draw(rng, pairs, window, share, take_raw))
-        yield judge_figures(table, LeftOut())
+        yield judge_figures(table, Excluded())
 
 
 def is_harm(verdict: Verdict) -> bool:
