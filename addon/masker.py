@@ -22,12 +22,12 @@ from addon.threads import Pool
 from masking.config import Settings
 from masking.conversation import Conversation, index_request
 from masking.errors import WireError
-from masking.held import HeldHistories, HeldRequest, PendingAnswer
 from masking.memory import Memories, digest_opening, is_held_out
 from masking.model import Decision
 from masking.proof import Prover
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Step, meet
+from masking.server_history import PendingAnswer, ServerHeldRequest, ServerHistories
 from masking.wire import OnHistoryEdit
 
 
@@ -110,7 +110,7 @@ class Masker:
         self.ledgers = Ledgers()
         self._store = open_memory(folder)
         self.attempts = Attempts(self._store)
-        self.held = HeldHistories()
+        self.held = ServerHistories()
         self._memory = MemoryRows(self._store)
         self._recall = RecallWriter()
         self._pool = pool
@@ -291,7 +291,7 @@ class _Draft:
         return replace(rewritten, clearing="asked", clearing_tokens=rewrite.clearing.tokens)
 
 
-def _is_held_out(settings: Settings, client: Conversation, held: HeldRequest | None) -> bool:
+def _is_held_out(settings: Settings, client: Conversation, held: ServerHeldRequest | None) -> bool:
     """Whether a conversation is of the group that is only observed while others are masked."""
     percent, salt = settings.holdout_percent, settings.holdout_salt
     if not settings.changes or percent <= 0:

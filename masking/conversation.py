@@ -33,10 +33,10 @@ from masking.wire.format import (
     NO_NOTES,
     Added,
     HeadSize,
-    HeldHistory,
     Marks,
     Notes,
     OnHistoryEdit,
+    ServerHistory,
     WireFormat,
     find_tier,
     follow,
@@ -229,10 +229,10 @@ class Request:
         return self.wire.find_obstacle(self.document) or next(filter(None, told), None)
 
     @property
-    def held(self) -> HeldHistory | None:
+    def held(self) -> ServerHistory | None:
         """The history that the provider holds; None if there is another obstacle, or none."""
         is_obstructed = any(each.obstacle for each in self.notes)
-        return None if is_obstructed else self.wire.find_held(self.document)
+        return None if is_obstructed else self.wire.find_server_history(self.document)
 
     def name_model(self, model: str | None) -> None:
         """Take the request to be for this model, whichever it names."""

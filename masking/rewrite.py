@@ -21,7 +21,6 @@ from masking.arrival import (
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import apply
 from masking.errors import ProofError
-from masking.held import HeldRequest, KnownConversation, PendingAnswer
 from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.proof import Prover, Terms
@@ -34,6 +33,7 @@ from masking.reduction import (
     set_aside,
 )
 from masking.request_cache import decode_request
+from masking.server_history import KnownConversation, PendingAnswer, ServerHeldRequest
 from masking.window import (
     FREE,
     BoundaryPrices,
@@ -47,7 +47,7 @@ from masking.window import (
 from masking.window.clearing import decide_clearing
 from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
-from masking.wire import CHAT, Added, HeldHistory, OnHistoryEdit, Purpose, WireFormat
+from masking.wire import CHAT, Added, OnHistoryEdit, Purpose, ServerHistory, WireFormat
 from masking.written import Wording
 
 
@@ -159,7 +159,7 @@ def meet(
     prices: BoundaryPrices = FREE,
     memories: Memories | None = None,
     *,
-    held: HeldRequest | None = None,
+    held: ServerHeldRequest | None = None,
     only: Container[int] | None = None,
     observed: bool = False,
     purpose: Purpose = "answer",
@@ -240,7 +240,7 @@ class Step:
     only: Container[int] | None = None
     context: ConversationContext | None = None
     known: ResultMemory | None = None
-    held: HeldRequest | None = None
+    held: ServerHeldRequest | None = None
     memories: Memories | None = None
     observed: bool = False
     purpose: Purpose = "answer"
@@ -501,7 +501,7 @@ class Step:
         if self.known is None or not (may_be_continued and self.strategies.arrival.enabled):
             return None
         continued = KnownConversation().extend(self.client).add(self.arrived)
-        return PendingAnswer(place, HeldHistory(), continued)
+        return PendingAnswer(place, ServerHistory(), continued)
 
 
 def keeps_reasoning(

@@ -24,7 +24,7 @@ ROOMS = {
         *("masking.arrival", "masking.redaction", "masking.reduction"),
         *("masking.history_summary", "masking.mcp"),
     ),
-    "memory": ("masking.memory", "masking.held"),
+    "memory": ("masking.memory", "masking.server_history"),
     "road": ("masking.rewrite", "masking.messages_api"),
     "accounting": ("masking.accounting",),
     "roads": ("masking.roads",),

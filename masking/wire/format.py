@@ -180,7 +180,7 @@ def find_tier(document: Document) -> str | None:
     return tier if isinstance(tier, str) and tier in _TIERS else None
 
 
-class HeldHistory(NamedTuple):
+class ServerHistory(NamedTuple):
     """A history that the provider holds: a request has only what is new in it.
 
     answer: the id of the answer that the request continues; None where it begins anew.
@@ -341,7 +341,7 @@ class WireFormat(ABC):
         """Whether a request asks for its history in short."""
         return False
 
-    def find_held(self, document: Document) -> HeldHistory | None:
+    def find_server_history(self, document: Document) -> ServerHistory | None:
         """Return what history the provider holds; None if there is another obstacle, or none."""
         return None
 

@@ -20,9 +20,9 @@ from masking.wire.format import (
     ClearingFormat,
     Document,
     DroppingFormat,
-    HeldHistory,
     Notes,
     OnHistoryEdit,
+    ServerHistory,
     as_list,
     follow,
     is_text_part,
@@ -305,13 +305,13 @@ class Messages(Blocks):
         binding = find_messages_binding(model)
         return "refuses" if binding == "may_refuse" and asked is not None else binding
 
-    def find_held(self, document: Document) -> HeldHistory | None:
+    def find_server_history(self, document: Document) -> ServerHistory | None:
         """Return what history the provider holds in a thread, which the request may begin."""
         thread = document.get("thread")
         rest = {key: value for key, value in document.items() if key != "thread"}
         if not isinstance(thread, dict) or self.find_obstacle(rest) is not None:
             return None
-        return HeldHistory(non_empty(thread.get("previous_message_id")))
+        return ServerHistory(non_empty(thread.get("previous_message_id")))
 
     def may_be_continued(self, document: Document) -> bool:
         """Whether a message can be named by the next request: it is in a thread."""

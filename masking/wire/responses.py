@@ -17,10 +17,10 @@ from masking.wire.format import (
     Charge,
     Document,
     HeadSize,
-    HeldHistory,
     Marks,
     Notes,
     OnHistoryEdit,
+    ServerHistory,
     WireFormat,
     as_list,
     is_text_part,
@@ -225,14 +225,14 @@ class Responses(WireFormat):
         is_trigger = isinstance(last, dict) and last.get("type") == "compaction_trigger"
         return is_trigger or path.endswith("/compact")
 
-    def find_held(self, document: Document) -> HeldHistory | None:
+    def find_server_history(self, document: Document) -> ServerHistory | None:
         """Return what history the provider holds: by an earlier response, or by a conversation."""
         previous, conversation = map(document.get, _HELD_BY)
         if isinstance(conversation, dict):
             conversation = conversation.get("id")
-        held = HeldHistory(non_empty(previous), non_empty(conversation))
+        held = ServerHistory(non_empty(previous), non_empty(conversation))
         rest = {key: value for key, value in document.items() if key not in _HELD_BY}
-        is_held = held != HeldHistory() and self.find_obstacle(rest) is None
+        is_held = held != ServerHistory() and self.find_obstacle(rest) is None
         return held if is_held else None
 
     def may_be_continued(self, document: Document) -> bool:

@@ -11,9 +11,9 @@ import pytest
 from addon.config import ConfigFile
 from addon.engine import Engine, Exchange
 from addon.request import HeaderFields, PlainMessage, find_wire_format
-from masking.held import HeldHistories, KnownConversation, PendingAnswer
 from masking.model import Call, Element
-from masking.wire import AnsweredCalls, HeldHistory
+from masking.server_history import KnownConversation, PendingAnswer, ServerHistories
+from masking.wire import AnsweredCalls, ServerHistory
 from tests.addon.test_engine import end
 from tests.live.harness import ON, encoded
 from tests.support.arrivals import write_lines
@@ -210,7 +210,7 @@ def grown(arguments: str, beginning: str = "") -> PendingAnswer:
     calls = {"before": Call("before", "bash", arguments)}
     elements = (Element("system", (beginning,)),) if beginning else ()
     return PendingAnswer(
-        b"place", HeldHistory(), KnownConversation(calls=calls, beginning=elements)
+        b"place", ServerHistory(), KnownConversation(calls=calls, beginning=elements)
     )
 
 
@@ -219,39 +219,39 @@ def calls_of(name: str, **arguments: str) -> AnsweredCalls:
 
 
 def test_a_call_that_is_too_long_is_forgotten_and_the_others_are_not() -> None:
-    histories = HeldHistories()
+    histories = ServerHistories()
     histories.keep(grown("ls"), calls_of("a", first="make", long="x" * 1_000_000, last="cat"))
-    found = histories.find(b"place", HeldHistory("a"))
+    found = histories.find(b"place", ServerHistory("a"))
     assert found is not None
     assert ["before", "first", "last"] == [*found.calls]
 
 
 def test_of_many_calls_the_latest_are_kept() -> None:
-    histories = HeldHistories()
+    histories = ServerHistories()
     histories.keep(grown("x"), calls_of("a", **{f"c{n}": "x" * 100_000 for n in range(5)}))
     histories.keep(grown("x"), calls_of("b", **{f"c{n}": "x" for n in range(300)}))
     for name, expected in {"a": ["c3", "c4"], "b": [f"c{n}" for n in range(44, 300)]}.items():
-        found = histories.find(b"place", HeldHistory(name))
+        found = histories.find(b"place", ServerHistory(name))
         assert found is not None
         assert expected == [each for each in found.calls if each != "before"]
 
 
 def test_a_conversation_that_begins_too_long_is_not_kept() -> None:
-    histories = HeldHistories()
+    histories = ServerHistories()
     histories.keep(grown("x", "y" * 5_000_000), calls_of("a"))
     histories.keep(grown("x", "y" * 1_000_000), calls_of("b"))
-    assert histories.find(b"place", HeldHistory("a")) is None
-    assert histories.find(b"place", HeldHistory("b")) is not None
+    assert histories.find(b"place", ServerHistory("a")) is None
+    assert histories.find(b"place", ServerHistory("b")) is not None
 
 
 def test_all_answers_together_have_a_bound() -> None:
     """200 answers with 4 MB of calls each took 1.4 GB."""
-    histories = HeldHistories()
+    histories = ServerHistories()
     for number in range(1_000):
         # Each text is one of its own, as it would be from the wire.
         calls = {f"c{n}": f"{number} {n} ".ljust(2_400, "x") for n in range(100)}
         histories.keep(grown("x"), calls_of(f"{number}", **calls))
-    known = [n for n in range(1_000) if histories.find(b"place", HeldHistory(f"{n}")) is not None]
+    known = [n for n in range(1_000) if histories.find(b"place", ServerHistory(f"{n}")) is not None]
     assert [*range(1_000 - len(known), 1_000)] == known
     assert 400 < len(known) < 600
 

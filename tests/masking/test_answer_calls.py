@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from masking.conversation import Request
-from masking.wire import MESSAGES, RESPONSES, AnsweredCalls, HeldHistory, read_calls
+from masking.wire import MESSAGES, RESPONSES, AnsweredCalls, ServerHistory, read_calls
 from tests.support.marks import as_one_test
 
 FUNCTION = {"type": "function_call", "call_id": "call_1", "name": "bash", "arguments": '{"n": 1}'}
@@ -111,9 +111,9 @@ def test_what_is_no_answer_tells_nothing(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"previous_response_id": "resp_1"}, HeldHistory("resp_1")),
-        ({"conversation": "conv_1"}, HeldHistory(None, "conv_1")),
-        ({"conversation": {"id": "conv_1"}}, HeldHistory(None, "conv_1")),
+        ({"previous_response_id": "resp_1"}, ServerHistory("resp_1")),
+        ({"conversation": "conv_1"}, ServerHistory(None, "conv_1")),
+        ({"conversation": {"id": "conv_1"}}, ServerHistory(None, "conv_1")),
         ({}, None),
         ({"previous_response_id": 7}, None),
         (
@@ -126,7 +126,7 @@ def test_what_is_no_answer_tells_nothing(body: bytes) -> None:
     ],
 )
 def test_a_response_names_the_history_that_it_continues(
-    document: Mapping[str, Any], expected: HeldHistory | None
+    document: Mapping[str, Any], expected: ServerHistory | None
 ) -> None:
     assert expected == Request({"input": [], **document}, RESPONSES).held
 
@@ -134,14 +134,14 @@ def test_a_response_names_the_history_that_it_continues(
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        ({"thread": {"type": "create"}}, HeldHistory()),
-        ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, HeldHistory("msg_1")),
+        ({"thread": {"type": "create"}}, ServerHistory()),
+        ({"thread": {"type": "continue", "previous_message_id": "msg_1"}}, ServerHistory("msg_1")),
         ({}, None),
         ({"thread": {"type": "create"}, "compaction": {"type": "auto"}}, None),
     ],
 )
 def test_a_message_names_the_thread_that_it_continues(
-    document: Mapping[str, Any], expected: HeldHistory | None
+    document: Mapping[str, Any], expected: ServerHistory | None
 ) -> None:
     assert expected == Request({"messages": [], **document}, MESSAGES).held
 

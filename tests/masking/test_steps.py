@@ -7,11 +7,11 @@ import pytest
 
 from masking.arrival import ArrivalPolicy
 from masking.errors import ProofError
-from masking.held import HeldHistories
 from masking.memory import BoundaryMemory, Memories
 from masking.proof import Prover, Terms
 from masking.request_cache import decode_request
 from masking.rewrite import Step, Strategies, meet, read_request
+from masking.server_history import ServerHistories
 from masking.window import MaskPolicy
 from masking.window.placeholder import SHIPPED_TEMPLATE
 from masking.wire.chat import CHAT
@@ -83,7 +83,7 @@ def _state(step: Step) -> str | None:
 
 
 def test_a_history_that_nobody_names_begins_with_the_request() -> None:
-    histories = HeldHistories()
+    histories = ServerHistories()
 
     def is_held(wire: WireFormat, **fields: object) -> bool:
         request = decode_request(write_body(0, **fields), wire, "")

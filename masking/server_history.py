@@ -18,7 +18,7 @@ from masking.memory import find_opening
 from masking.model import Call, Element
 from masking.window import CallKey
 from masking.wire.answer import AnsweredCalls
-from masking.wire.format import HeldHistory
+from masking.wire.format import ServerHistory
 
 _MOST_ANSWERS = 4_000
 _MOST_CHARS = 128_000_000
@@ -70,7 +70,7 @@ class KnownConversation(NamedTuple):
         )
 
 
-class HeldRequest(NamedTuple):
+class ServerHeldRequest(NamedTuple):
     """A request whose provider holds the history, so that it has only what is new.
 
     client: as its client wrote it, with the calls of the answer that it continues.
@@ -79,7 +79,7 @@ class HeldRequest(NamedTuple):
     """
 
     client: Conversation
-    history: HeldHistory
+    history: ServerHistory
     continued: KnownConversation
     obstacle: str
 
@@ -93,18 +93,18 @@ class PendingAnswer(NamedTuple):
     """
 
     place: bytes
-    history: HeldHistory
+    history: ServerHistory
     continued: KnownConversation
 
 
-class HeldHistories:
+class ServerHistories:
     """The latest answers that a request may continue; threads may share it."""
 
     def __init__(self) -> None:
         self._known: LRUCache[tuple[bytes, str], KnownConversation] = LRUCache(_MOST_CHARS, _weigh)
         self._lock = threading.Lock()
 
-    def read(self, place: bytes, request: Request) -> HeldRequest | None:
+    def read(self, place: bytes, request: Request) -> ServerHeldRequest | None:
         """Read a request whose provider holds the history; None if that is not known, or not so.
 
         place: tells its host and its account apart, at most 64 bytes.
@@ -123,9 +123,9 @@ class HeldHistories:
                 named = blake2b(history.name.encode(), key=place, digest_size=16)
                 continued = continued._replace(opening=named.digest())
         client = with_calls(index_request(request, is_held=True), continued.calls)
-        return HeldRequest(client, history, continued.extend(client), obstacle)
+        return ServerHeldRequest(client, history, continued.extend(client), obstacle)
 
-    def find(self, place: bytes, history: HeldHistory) -> KnownConversation | None:
+    def find(self, place: bytes, history: ServerHistory) -> KnownConversation | None:
         """Return what is known of the conversation that a request continues."""
         with self._lock:
             for name in (history.answer, history.name):
