@@ -47,9 +47,13 @@ def pack_list(data: bytes, today: date, source: str) -> bytes:
         ]}  # fmt: skip
     check_list(packed)
     providers = []
-    for provider in packed["providers"]:
-        models = b",\n".join(map(orjson.dumps, provider["models"]))
-        head = orjson.dumps({name: value for name, value in provider.items() if name != "models"})
+    for place, provider in enumerate(packed["providers"]):
+        others = {name: value for name, value in provider.items() if name != "models"}
+        try:
+            models = b",\n".join(map(orjson.dumps, provider["models"]))
+            head = orjson.dumps(others)
+        except orjson.JSONEncodeError as error:  # a field that nobody knows is too deep
+            raise ConfigError(f"cannot be written again ({error})", f"providers[{place}]") from None
         providers.append(head[:-1] + b',"models":[\n' + models + b"\n]}")
     head = orjson.dumps({name: packed[name] for name in ("date", "source")})
     return head[:-1] + b',"providers":[\n' + b",\n".join(providers) + b"\n]}\n"

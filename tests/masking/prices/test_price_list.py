@@ -661,6 +661,13 @@ def test_clauses_as_deep_as_json_may_be_are_refused() -> None:
         read_list(dumps(ours(match=deep(300))))
 
 
+def test_an_unknown_field_that_is_too_deep_to_be_written_is_reported_with_its_place() -> None:
+    with pytest.raises(ConfigError) as raised:
+        pack_list(dumps(ours(notes=deep(300))), TODAY, "a test")
+    assert "providers[0]" == raised.value.path
+    assert raised.value.problem.startswith("cannot be written again")
+
+
 @as_one_test
 @pytest.mark.parametrize(
     ("data", "problem"),
