@@ -155,20 +155,6 @@ def counter() -> TokenCounter:
     return TokenCounter()
 
 
-def read_sessions(paths: Iterable[Path]) -> Iterator[Session]:
-    """Yield the sessions of these files and folders, in the order of `list_files`.
-
-    Recordings of a folder that cannot be replayed are left out, with a warning. Raises OSError and
-    ValueError, with the file's name.
-    """
-    for source in read_sources(list_files(paths)):
-        for session, warning in source.open():
-            if warning is not None:
-                _warn(warning)
-            if session is not None:
-                yield session
-
-
 def list_files(paths: Iterable[Path]) -> list[SessionFile]:
     """Return the files of sessions, by name within a folder.
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from addon.commands.main import main
 from addon.commands.replay import ReplayOutputs, fill, open_result, render_conversations
-from addon.commands.work import open_work, read_sessions
+from addon.commands.work import open_work
 from addon.places import shipped
 from addon.recordings.flows import read_flows, write_flows
 from addon.records.record import RequestRecord
@@ -23,6 +23,7 @@ from masking.window import MaskPolicy
 from tests.live.harness import conversation
 from tests.support.findings import record
 from tests.support.long_results import line_of, run, run_tests
+from tests.support.read_sessions import read_sessions
 from tests.support.sessions import CHATS, each_of
 from tests.tools.golden import Replay, replay_recording
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from addon.commands.work import read_sessions
 from masking.prices import PriceStep
 from masking.window import Candidate, RequestSize
 from tests.support.block_schedules import (
@@ -25,6 +24,7 @@ from tests.support.first_behind import find_first_behind
 from tests.support.marks import as_one_test
 from tests.support.places import MESSAGES_CONVERSATIONS
 from tests.support.priced import PricedPolicy, find_boundaries
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import read_shipped
 from tests.tools.benchmarks.marked import CASES, MARGIN, Case, compare_case
 from tests.tools.provider.vendor_caches import (

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addon.commands.main import main
-from addon.commands.work import read_sessions
 from addon.replay.files import RecordedConversation, detect_form
 from addon.replay.replay import (
     Pause,
@@ -38,6 +37,7 @@ from tests.support.marking import MarkedSession, mark_as_pi
 from tests.support.marks import as_one_test
 from tests.support.places import RECORDINGS
 from tests.support.priced import at_prices, rewrite_request
+from tests.support.read_sessions import read_sessions
 from tests.support.talks import grow, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -34,7 +34,6 @@ from typing import NamedTuple, cast
 
 import orjson
 
-from addon.commands.work import read_sessions
 from addon.replay.files import RecordedConversation
 from addon.replay.reread import ShownTexts, find_quoted_lines, find_shown_lines
 from masking.arrival import FILE_ARGUMENTS, ArrivalPolicy, decide_arrivals, reads_file, shorten
@@ -44,6 +43,7 @@ from masking.prices import Pricing
 from masking.rewrite import read_request
 from masking.tokens import TokenCounter
 from masking.window import CallKey, call_key
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import read_shipped
 from tests.tools.benchmarks.billing import bill_requests, follow, sum_up
 from tests.tools.benchmarks.marked import make_head

@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.places import shipped
 from addon.replay.replay import Session
@@ -23,6 +22,7 @@ from masking.config import Settings, parse_settings
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.billing import bill_requests, follow
 from tests.tools.benchmarks.boundary import find_worst_part
 

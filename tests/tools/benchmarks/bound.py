@@ -23,7 +23,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.config import CONFIG_NAME, ConfigFile
 from addon.config_commands import dump_toml
@@ -39,6 +38,7 @@ from masking.roads import ROADS
 from masking.tokens import TokenCounter
 from tests.support.kinds import make_text
 from tests.support.marking import mark_as_claude_code
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import read_shipped
 from tests.tools.benchmarks.marked import (
     MARGIN,

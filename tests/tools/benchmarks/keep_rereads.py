@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Session
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.tools.benchmarks.billing import bill_requests, follow, sum_up
 

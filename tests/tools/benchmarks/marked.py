@@ -21,7 +21,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
@@ -58,6 +57,7 @@ from tests.support.marking import (
     mark_for_an_hour,
     mark_nothing,
 )
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import read_shipped
 from tests.tools.provider.vendor_caches import (
     FIVE_MINUTES,

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Session
@@ -27,6 +26,7 @@ from masking.prices import Pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests, follow, sum_up
 

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import cycle
 from pathlib import Path
 
-from addon.commands.work import read_sessions
 from addon.commands.workers import open_processes
 from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
@@ -23,6 +22,7 @@ from masking.model import ChatMessage
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.kinds import KINDS, make_text, make_tools
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import (
     TRUE_PRICES,
     bill_session,

@@ -18,7 +18,6 @@ from rich.table import Table
 
 from addon.commands.options import paths_argument, whole_number
 from addon.commands.terminal import open_console
-from addon.commands.work import read_sessions
 from addon.places import shipped
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay
 from masking.config import parse_settings
@@ -29,6 +28,7 @@ from masking.reduction import ReductionOptions
 from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.read_sessions import read_sessions
 
 PRICES = ((1.0, 1.0), (0.5, 1.0), (0.1, 1.0))
 _TOKENS_AT = PRICES[1]

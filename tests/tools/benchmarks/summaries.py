@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from addon.commands.work import read_sessions
 from addon.replay.replay import Session
 from masking.config import Settings
 from masking.conversation import Conversation
 from masking.rewrite import read_request
 from masking.window import MaskPolicy, lay_out
 from tests.support.priced import allows_whole, at_prices, decide, evaluate, measure_candidates
+from tests.support.read_sessions import read_sessions
 
 SHIPPED = Settings().policy
 CASES = {

@@ -24,12 +24,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from addon.commands.work import read_sessions
 from addon.replay.replay import RecordedRequest
 from masking.tokens import TokenCounter
 from masking.wire.messages import MESSAGES
 from tests.support.pages import fill_tables
 from tests.support.places import RECORDINGS
+from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import TRUE_PRICES
 from tests.tools.benchmarks.peers.harm import find_references
 from tests.tools.benchmarks.peers.processes import Target
