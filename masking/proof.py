@@ -18,9 +18,9 @@ On any other difference it does not leave like this.
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import product
+from itertools import chain
 from typing import Any, NamedTuple
 
 from masking.edit.json_list import ListCut, cut_list
@@ -28,7 +28,7 @@ from masking.edit.json_text import decode, decode_utf8, encode_string, find_span
 from masking.errors import ProofError, WireError
 from masking.model import Call, Element, Path, ToolResult
 from masking.wire import Added, WireFormat
-from masking.written import Wording, is_line, is_shortened, write
+from masking.written import Lines, Wording, is_line, is_shortened, write
 
 
 class Terms(NamedTuple):
@@ -171,7 +171,9 @@ class _Request:
     def __init__(self, elements: list[bytes], wire: WireFormat) -> None:
         self._elements, self._wire = elements, wire
         self._read: dict[int, tuple[Any, Element]] = {}
-        self._calls: defaultdict[str | None, list[Call]] = defaultdict(list)
+        self._calls_at: dict[int, _Calls] = {}
+        self._calls: _Calls = {}
+        self._lines: Lines = {}
         self._tries = 0
 
     def read(self, place: int) -> Element:
@@ -227,14 +229,19 @@ class _Request:
         """Prove what stands in place of a text; return whether the model must have read that."""
         if terms.line_chars is not None and is_line(text, new, terms.line_chars):
             return True
-        for tries, call in enumerate(self._find_calls(result, place), self._tries):
-            self._tries = tries
-            _insist(tries < _MOST_TRIES, "there are too many calls")
-            if any(new == write(each, text, result, call) for each in terms.placeholders):
+        for call in self._find_calls(result, place):
+            self._count()
+            facts = result, call, self._lines
+            if any(new == write(each, text, *facts) for each in terms.placeholders):
                 return True
-            if any(is_shortened(each, text, new, result, call) for each in terms.markers):
+            if any(is_shortened(each, text, new, *facts) for each in terms.markers):
                 return False
         raise ProofError("a text is no template's")
+
+    def _count(self) -> None:
+        """Count a call that is tried for a result, so that no body takes forever."""
+        self._tries += 1
+        _insist(self._tries <= _MOST_TRIES, "there are too many calls")
 
     def _find_calls(self, result: ToolResult, place: int) -> Iterator[Call]:
         """Yield the calls that a result may answer, the likely ones first.
@@ -242,16 +249,17 @@ class _Request:
         Those are the calls of its id; where there are none, or results go by order, any, or none.
         """
         for at in range(place, max(-1, place - _NEARBY), -1):
-            yield from (call for call in self.read(at).calls if call.call_id == result.call_id)
+            if at not in self._calls_at:
+                self._calls_at[at] = _by_id(self.read(at).calls)
+            yield from self._calls_at[at].get(result.call_id, ())
         if not self._calls:
-            for at in range(len(self._elements)):
-                for call in self.read(at).calls:
-                    self._calls[call.call_id].append(call)
+            every = (self.read(at).calls for at in range(len(self._elements)))
+            self._calls = _by_id(chain.from_iterable(every))
         own = self._calls.get(result.call_id, ())
         yield from own
         if not own or self._wire.pairs_by_order:
-            for calls in self._calls.values():
-                yield from calls
+            for others in self._calls.values():
+                yield from others
             yield Call(None, None, None)
 
     def prove_pairs(self, kept: frozenset[int]) -> None:
@@ -274,6 +282,7 @@ class _Request:
                     continue
                 caller = declared.get(result.call_id)
                 for number, (call_at, call) in enumerate(unanswered):
+                    self._count()
                     if _may_answer(result, call, is_named=caller is not None):
                         caller = call_at
                         del unanswered[number]
@@ -283,6 +292,16 @@ class _Request:
                 elif result.call_id:
                     waiting[result.call_id].append(at)
         _insist(all((one in kept) == (other in kept) for one, other in pairs), "a pair is parted")
+
+
+_Calls = dict[str | None, list[Call]]
+
+
+def _by_id(calls: Iterable[Call]) -> _Calls:
+    found: _Calls = {}
+    for call in calls:
+        found.setdefault(call.call_id, []).append(call)
+    return found
 
 
 _ANSWERS = ("assistant", "unknown")
@@ -318,15 +337,17 @@ def _swap(item: Any, changed: Any, slot: Path) -> _Swap:  # noqa: ANN401 - as de
 def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
     """Whether the bytes of two elements differ in these values alone."""
     # Nearly always they are texts, in order, as most clients spell them.
-    at = moved = 0
+    at, moved, was_ascii = 0, 0, old.isascii()
     for _, was, now in swaps:
         if not (isinstance(was, str) and isinstance(now, str)):
             break
-        for was_ascii, now_ascii in product((False, True), repeat=2):
-            token = encode_string(was, ascii_only=was_ascii)
-            start = old.find(token[:_NEEDLE_BYTES], at)
+        token = encode_string(was, ascii_only=was_ascii)
+        start = old.find(token[:_NEEDLE_BYTES], at)
+        if start < 0 or not old.startswith(token, start):
+            break
+        for now_ascii in (False, True):
             written = old[at:start] + encode_string(now, ascii_only=now_ascii)
-            if start >= 0 and old.startswith(token, start) and new.startswith(written, at + moved):
+            if new.startswith(written, at + moved):
                 break
         else:
             break

@@ -43,10 +43,23 @@ def _split(template: str) -> tuple[str, ...]:
     return tuple(_FIELD.split(template))
 
 
+Lines = dict[tuple[int, int], str]
+"""By the identity of a call's arguments and a length, the line that was written of them: results
+without number may answer one call."""
+
+
 def write(
-    wording: Wording, text: str, result: ToolResult, call: Call, left_out: int | None = None
+    wording: Wording,
+    text: str,
+    result: ToolResult,
+    call: Call,
+    lines: Lines,
+    left_out: int | None = None,
 ) -> str:
-    """Return what a template writes for a text, if its result answers this call."""
+    """Return what a template writes for a text, if its result answers this call.
+
+    `lines` is added to; whoever owns it keeps the calls, too.
+    """
     pieces = []
     for piece in _split(wording.template):
         match piece:
@@ -64,7 +77,10 @@ def write(
                 data = text.encode("utf-8", "surrogatepass")
                 piece = blake2b(data, digest_size=_RECALL_BYTES).hexdigest()
             case "{arguments}":
-                piece = _write_arguments(call.arguments, wording.arguments_chars)
+                key = id(call.arguments), wording.arguments_chars
+                if key not in lines:
+                    lines[key] = _write_arguments(call.arguments, wording.arguments_chars)
+                piece = lines[key]
         pieces.append(piece)
     return "".join(pieces)
 
@@ -88,16 +104,18 @@ def _cut(line: str, max_chars: int) -> str:
     return line[:room] + _DOTS if room >= 0 else line[:max_chars]
 
 
-def is_shortened(wording: Wording, text: str, new: str, result: ToolResult, call: Call) -> bool:
+def is_shortened(
+    wording: Wording, text: str, new: str, result: ToolResult, call: Call, lines: Lines
+) -> bool:
     """Whether a text has become its own head, this marker, and its own tail."""
     # How much is left out follows from the lengths, once it is known how long that number is.
     for digits in range(1, len(str(len(text))) + 1):
-        sample = write(wording, text, result, call, 10 ** (digits - 1))
+        sample = write(wording, text, result, call, lines, 10 ** (digits - 1))
         for length in {len(sample), len(sample.rstrip())}:  # no blanks end a text
             left_out = len(text) - len(new) + length
             if left_out < 1 or len(str(left_out)) != digits:
                 continue
-            marker = write(wording, text, result, call, left_out)[:length]
+            marker = write(wording, text, result, call, lines, left_out)[:length]
             at = -1
             for _ in range(_MOST_ALIKE):
                 at = new.find(marker, at + 1)

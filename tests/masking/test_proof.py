@@ -297,8 +297,8 @@ def test_a_text_may_say_what_a_marker_says() -> None:
 def test_no_text_is_searched_forever() -> None:
     text, new = "a" + "9" * 300, "b" + "9" * 299
     result = ToolResult("a", "string", (text,), (("content",),))
-    assert not is_shortened(Wording("9", 0), text, new, result, Call("a", "read", {}))
-    assert is_shortened(Wording("9", 0), text, "a" + "9" * 299, result, Call("a", "read", {}))
+    assert not is_shortened(Wording("9", 0), text, new, result, Call("a", "read", {}), {})
+    assert is_shortened(Wording("9", 0), text, "a" + "9" * 299, result, Call("a", "read", {}), {})
 
 
 # What a road adds.
@@ -424,6 +424,16 @@ def test_a_result_that_names_no_call_is_in_no_pair() -> None:
     Prover().prove(client, right, CHAT, Terms(order=(0, 1)))
     with pytest.raises(ProofError, match="a pair is parted"):
         Prover().prove(client, wrong, CHAT, Terms(order=(1, 2)))
+
+
+def test_no_pairs_take_forever() -> None:
+    """Each result answers the last of the calls that are left."""
+    names = [f"tool_{number}" for number in range(500)]
+    calls = [{"function": {"name": name}} for name in names]
+    results = [{"role": "tool", "tool_name": name, "content": ""} for name in reversed(names)]
+    body = json.dumps({"messages": [{"role": "assistant", "tool_calls": calls}, *results]}).encode()
+    with pytest.raises(ProofError, match="there are too many calls"):
+        Prover().prove(body, body, OLLAMA, Terms(order=range(501)))
 
 
 # Odd bodies.

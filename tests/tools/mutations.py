@@ -110,7 +110,7 @@ MUTATIONS = (
     Mutation(
         "the proof of a placeholder",
         PROOF,
-        "if any(new == write(each, text, result, call) for each in terms.placeholders):",
+        "if any(new == write(each, text, *facts) for each in terms.placeholders):",
         "if terms.placeholders:",
         PROVEN,
     ),
