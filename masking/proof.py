@@ -56,12 +56,21 @@ class _Proven(NamedTuple):
     masks: bool
 
 
+class _Request(NamedTuple):
+    """A request that was proven: both bodies, and by its place each element that differs."""
+
+    before: ListCut
+    after: ListCut
+    proven: dict[int, _Proven]
+    weight: int
+
+
 MAX_BYTES = 32 << 20
-"""About how many bytes of elements are remembered."""
+"""How many bytes of bodies are remembered."""
 
 
 class Prover:
-    """Proves requests, and remembers which elements of a conversation are proven.
+    """Proves requests, and remembers the last one of each conversation.
 
     That saves work and changes no outcome, as an element is known by all of its bytes. Threads may
     share one.
@@ -70,7 +79,7 @@ class Prover:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._known: OrderedDict[bytes, dict[int, _Proven]] = OrderedDict()
+        self._known: OrderedDict[bytes, _Request] = OrderedDict()
         self._lock = threading.Lock()
 
     def prove(
@@ -80,27 +89,25 @@ class Prover:
 
         `conversation` says whose elements may be known.
         """
-        proven = _prove(client, sent, wire, terms, self._known.get(conversation, {}))
+        known = self._known.get(conversation, _NOTHING)
+        proven = _prove(client, sent, wire, terms, known)
         with self._lock:
-            self._bytes += _weigh(proven) - _weigh(self._known.pop(conversation, {}))
+            self._bytes += proven.weight - self._known.pop(conversation, _NOTHING).weight
             self._known[conversation] = proven
             while self._bytes > self._max_bytes:
-                self._bytes -= _weigh(self._known.popitem(last=False)[1])
+                self._bytes -= self._known.popitem(last=False)[1].weight
 
 
-def _weigh(proven: dict[int, _Proven]) -> int:
-    return sum([len(each.old) + len(each.new) for each in proven.values()])
+_NOTHING = _Request(ListCut(b"", [], [], b""), ListCut(b"", [], [], b""), {}, 0)
 
 
-def _prove(
-    client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: dict[int, _Proven]
-) -> dict[int, _Proven]:
-    """Prove a request, and return by its place each element that differs."""
+def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _Request) -> _Request:
+    """Prove a request; `known` is one that was proven, and that it may go on from."""
     # Around the elements. Where the same bytes stand elsewhere, one way to cut them fits.
     ways = (
         (before, after)
-        for before in cut_list(client, wire.list_paths)
-        for after in cut_list(sent, wire.list_paths)
+        for before in cut_list(client, wire.list_paths, known.before)
+        for after in cut_list(sent, wire.list_paths, known.after)
         if _fit(before, after, terms.added)
     )
     fitting = next(ways, None)
@@ -109,7 +116,7 @@ def _prove(
     before, after = fitting
 
     # Which elements there are.
-    request, order = _Request(before.elements, wire), terms.order
+    request, order = _Elements(before.elements, wire), terms.order
     if order is None:
         order = range(len(before.elements))
         _insist(len(order) == len(after.elements), "there are not as many elements")
@@ -128,12 +135,12 @@ def _prove(
             is_said = inserted.speaker == "user" and not (inserted.calls or inserted.results)
             _insist(is_said, "what is inserted is no message of the user's")
         elif (old := before.elements[place]) != new:
-            found = known.get(place)
+            found = known.proven.get(place)
             if found is None or found[:2] != (old, new):
                 found = _Proven(old, new, request.prove_element(place, new, terms))
             _insist(not found.masks or place < request.last_answer, "a result is masked unread")
             proven[place] = found
-    return proven
+    return _Request(before, after, proven, len(client) + len(sent))
 
 
 def _insist(is_so: bool, doubt: str) -> None:
@@ -165,7 +172,7 @@ def _add(document: dict[str, Any], path: Path, added: Added) -> dict[str, Any]:
     return {**document, str(key): value}
 
 
-class _Request:
+class _Elements:
     """The client's elements, which are read only where that matters."""
 
     def __init__(self, elements: list[bytes], wire: WireFormat) -> None:

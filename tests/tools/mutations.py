@@ -136,6 +136,13 @@ MUTATIONS = (
         PROVEN,
     ),
     Mutation(
+        "the place of the elements that a list has in common with an earlier one",
+        "masking/edit/json_list.py",
+        "if stand_in != _STAND_IN or len(gaps)",
+        "if len(gaps)",
+        "tests/masking/edit/test_json_list.py",
+    ),
+    Mutation(
         "idempotence",
         DECIDE,
         "if not is_placeholder(result, place, template)",
