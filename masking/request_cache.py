@@ -1,26 +1,23 @@
 """What a process remembers of requests: agents resend the same bytes, so each element is read once.
 
-An agent's next request is its last one and a few elements more. So each element is first looked for
-among those that followed the one before it in an earlier request: it is known if the body continues
-with its very bytes, as a JSON object ends where its bytes do. What is left of the body is cut into
-elements and decoded. An element counts as known only after all of its bytes were compared, so a
-process that remembers nothing reads the same. An odd body is decoded as a whole.
+An agent's next request is its last one and a few elements more. So a body is compared with the list
+that it goes on from, and only the rest is cut into elements; of these too each is known that any
+list has. An element counts as known only after all of its bytes were compared, so a process that
+remembers nothing reads the same. An odd body is decoded as a whole.
 """
 
-import re
-import secrets
 import threading
-import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import accumulate, chain, groupby
+from operator import is_
 from sys import getsizeof
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
-import msgspec
 import orjson
 
 from masking.conversation import (
@@ -33,11 +30,11 @@ from masking.conversation import (
     inside_element,
     read_shortened,
 )
-from masking.edit.json_list import list_decoder
+from masking.edit.json_list import STAND_IN, ListCut, cut_list
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.errors import WireError
-from masking.history import History
+from masking.history import UNSTABLE_TAIL, History
 from masking.model import Edits, Element, Path, Replacement
 from masking.wire.format import WireFormat
 
@@ -47,22 +44,8 @@ MAX_BYTES = 64 << 20
 """About how much memory all lists together take: some twenty conversations of 1 MB each, or two
 hundred of 100 kB."""
 
-_MAX_ELEMENTS = 20_000
-"""A list of more is odd: no model's window holds one."""
-
 _LEAST = 2
 """How many times its size a body takes at least: as bytes and decoded."""
-
-_MAX_FOLLOWERS = 256
-"""Conversations that begin alike part after the same element."""
-
-_RESPELLED = 2
-"""How many of a list's last elements the next request of its conversation may write anew."""
-
-_NEARBY = 8
-"""How many of a list's last elements remember the list."""
-
-_FEW_SAMPLES = 10_000
 
 
 def decode_request(body: bytes, wire: WireFormat, path: str = "") -> Request:
@@ -84,10 +67,10 @@ class RequestCache:
         self._max_bytes = max_bytes
         self._bytes = 0
         self._lists: OrderedDict[CachedList, None] = OrderedDict()
-        self._first: defaultdict[str, _Refs] = defaultdict(list)
-        """By the name of a format, the elements that lists began with."""
-        self._by_sample: dict[tuple[object, ...], weakref.ref[CachedElement]] = {}
-        self._most_samples = _FEW_SAMPLES
+        self._known: defaultdict[str, WeakValueDictionary[bytes, CachedElement]] = defaultdict(
+            WeakValueDictionary
+        )
+        """By the name of a format and their bytes, the elements of all these lists."""
         self._lock = threading.Lock()
 
     def read(self, body: bytes, wire: WireFormat, path: str = "") -> Conversation:
@@ -100,118 +83,74 @@ class RequestCache:
         Raises WireError if it is no JSON object.
         """
         if _LEAST * len(body) <= self._max_bytes:
-            # The first element may begin, or an empty list end, behind each name of the list.
-            name = b'"%s"' % str(wire.list_paths[0][-1]).encode()
-            at = body.find(name)
-            for _ in range(_MOST_HEADS):
-                if at < 0:
-                    break
-                if found := _OPENS.match(body, at + len(name)):
-                    with suppress(ValueError, IndexError, RecursionError):
-                        return self._decode(body, found.end(), wire, path)
-                at = body.find(name, at + 1)
+            with suppress(ValueError):  # a WireError is one
+                return self._decode(body, wire, path)
         return decode_request(body, wire, path)
 
-    def _decode(self, body: bytes, head: int, wire: WireFormat, path: str) -> Request:
-        """Decode a request whose list begins at `head`; raise ValueError if it is odd."""
-        # 1. Elements that are known by what followed what. `end` is where the list goes on after
-        # the last one, and `at` where the next one begins; None if there is none.
-        elements: list[CachedElement] = []
-        starts: list[int] = []
-        at, end = (None, head) if body[head] == _LIST_END else (head, head)
-        followers = self._first[wire.name]
-        starts_with, size = body.startswith, len(body) - 2
-        while at is not None:
-            for ref in followers:
-                found = ref()
-                if found is not None and starts_with(found.data, at):
-                    break
-            else:
+    def _decode(self, body: bytes, wire: WireFormat, path: str) -> Request:
+        """Decode a request; raise ValueError if it is odd."""
+        last = self._find_list(body, wire)
+        for cut in cut_list(body, wire.list_paths, None if last is None else last.cut()):
+            # What stands around the elements is proven to hold them as its list.
+            frame = None if last is None else last.frame
+            if frame is None or frame.head != cut.head or frame.tail != cut.tail:
+                frame = make_frame(cut.head, cut.tail, wire.list_paths)
+            if frame is not None:
                 break
-            elements.append(found)
-            starts.append(at)
-            end = at + len(found.data)
-            followers = found.followers
-            if end < size and body[end] == _NEXT and body[end + 1] == _OBJECT:
-                at = end + 1
-            else:
-                at = _next_start(body, end)
-        met = len(elements)
-        last = _last_list(elements)
+        else:
+            raise ValueError("no list there")
+        before = () if last is None else last.elements
+        shared = sum(map(is_, cut.elements, [each.data for each in before]))
+        elements = [*before[:shared]]
+        if not all(data.startswith(b"{") for data in cut.elements[shared:]):
+            raise ValueError("no object")  # before any is decoded
+        elements += [self._find(data, wire) for data in cut.elements[shared:]]
+        history = self._remember(elements, cut.gaps, frame, last, shared, wire)
+        return CachedRequest(body, wire, path, elements, cut.gaps, frame, history)
 
-        # 2. All others are cut out and decoded, unless they are known from elsewhere.
-        if at is not None:
-            tail = last.frame.tail if last is not None else None
-            pieces = cut_elements(body, head, at, wire.list_paths, tail)
-            if len(pieces) > _MAX_ELEMENTS:
-                raise ValueError("too many")
-            if not all(data[0] == _OBJECT for data in pieces):  # before any is decoded
-                raise ValueError("no object")
-            for data in pieces:
-                if at is None or not body.startswith(data, at):
-                    raise ValueError("not there")
-                elements.append(self._find(data, wire))
-                starts.append(at)
-                end = at + len(data)
-                at = _next_start(body, end)
-        if at is not None or len(elements) > _MAX_ELEMENTS:
-            raise ValueError("not all of it")
-
-        # 3. What stands around them is proven to hold them as its list.
-        frame = None if last is None else last.frame
-        if frame is None or frame.head != body[:head] or frame.tail != body[end:]:
-            frame = make_frame(body[:head], body[end:], wire.list_paths, frame)
-
-        # 4. The next request is to find what follows what, and the list.
-        if met == 0 and elements:
-            _put_first(self._first[wire.name], elements[0])
-        for before, after in pairwise(elements[max(0, met - 1) :]):
-            _put_first(before.followers, after)
-        remembered = self._remember(elements, last, frame)
-        return CachedRequest(body, wire, path, elements, starts, frame, remembered.history)
+    def _find_list(self, body: bytes, wire: WireFormat) -> "CachedList | None":
+        """Return the list that a body is likely to go on from, by one of its last elements."""
+        with self._lock:
+            for found in reversed(self._lists):
+                if found.wire is wire and body.startswith(found.late.data, found.late_start):
+                    return found
+        return None
 
     def _find(self, data: bytes, wire: WireFormat) -> "CachedElement":
         """Return an element by its bytes, wherever it stood before; a new one if it did not."""
-        sample = wire.name, len(data), data[:96], data[-64:]
-        ref = self._by_sample.get(sample)
-        found = None if ref is None else ref()
-        if found is None or found.data != data:
-            item, weight = _decode_element(data)
+        known = self._known[wire.name]
+        found = known.get(data)
+        if found is None:
+            item = orjson.loads(data)
             element = wire.read_element(item)
-            weight += _ELEMENT_BYTES + _weigh_texts(element) + _weigh_edited(data, element)
-            weight += _weigh_shortened(data, element)
-            found = CachedElement(item, element, data, weight)
-            self._by_sample[sample] = found.ref
+            weight = _weigh(data, item) + _weigh_facts(data, element)
+            known[data] = found = CachedElement(item, element, data, weight)
         return found
 
     def _remember(
-        self, elements: list["CachedElement"], last: "CachedList | None", frame: "Frame"
-    ) -> "CachedList":
-        """Remember a list in place of the one that it continues."""
+        self,
+        elements: "list[CachedElement]",
+        gaps: list[bytes],
+        frame: "Frame",
+        last: "CachedList | None",
+        shared: int,
+        wire: WireFormat,
+    ) -> History:
+        """Remember a list, in place of one that it goes on from; return its history."""
+        history = History() if last is None else last.history.fork()
+        found = CachedList(elements, gaps, frame, history, wire)
         with self._lock:
-            if last is not None and _continues(elements, last.elements):
-                found = last
-            else:
-                history = History() if last is None else last.history.fork()
-                found = CachedList(history, frame)
-            if found in self._lists:
-                self._bytes -= found.weight
-            found.hold(elements, frame, max(0, len(found.elements) - _RESPELLED))
-            self._bytes += found.weight
+            if last is not None and shared >= len(last.elements) - UNSTABLE_TAIL:
+                found.history = last.history
+                if last in self._lists:
+                    del self._lists[last]
+                    self._bytes -= last.weight
             self._lists[found] = None
-            self._lists.move_to_end(found)
+            self._bytes += found.weight
             while self._bytes > self._max_bytes:
                 oldest, _ = self._lists.popitem(last=False)
                 self._bytes -= oldest.weight
-        # The samples of elements that are forgotten are dropped once there may be many.
-        if len(self._by_sample) > self._most_samples:
-            samples = {**self._by_sample}
-            self._by_sample = {key: ref for key, ref in samples.items() if ref() is not None}
-            self._most_samples = max(_FEW_SAMPLES, 2 * len(self._by_sample))
-        ref = weakref.ref(found)
-        for each in elements[-_NEARBY:]:
-            each.last_list = ref
-        return found
+        return found.history
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -220,22 +159,11 @@ class CachedElement(ParsedElement):
 
     weight: about how many bytes of memory it takes, with what is worked out from it.
     edited: the element as it was last edited.
-    followers: what has followed it in a list, the latest first. Whoever remembers a list keeps its
-        elements; none of them keeps another, so they refer to each other by `ref`.
     """
 
     data: bytes
     weight: int
-    ref: "weakref.ref[CachedElement]" = field(init=False)
     edited: "_Edited | None" = field(default=None, init=False)
-    followers: "_Refs" = field(default_factory=list, init=False)
-    last_list: "weakref.ref[CachedList] | None" = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        self.ref = weakref.ref(self)
-
-
-_Refs = list[weakref.ref[CachedElement]]
 
 
 class _Edited(NamedTuple):
@@ -252,27 +180,36 @@ class _Edited(NamedTuple):
 class CachedList:
     """The list of a conversation as it was last sent, and what was worked out from it.
 
+    late, late_start: an element near its end that the next request is likely to have unchanged,
+        and where that begins in the body.
     weight: about how many bytes of memory it takes.
     """
 
-    __slots__ = ("__weakref__", "elements", "frame", "history", "weight")
+    __slots__ = ("elements", "frame", "gaps", "history", "late", "late_start", "weight", "wire")
 
-    def __init__(self, history: History, frame: "Frame") -> None:
-        self.elements: list[CachedElement] = []
-        self.history = history
-        self.frame = frame
-        self.weight = _LIST_BYTES + frame.weight
+    def __init__(
+        self,
+        elements: list[CachedElement],
+        gaps: list[bytes],
+        frame: "Frame",
+        history: History,
+        wire: WireFormat,
+    ) -> None:
+        self.elements, self.gaps, self.frame = elements, gaps, frame
+        self.history, self.wire = history, wire
+        late = max(0, len(elements) - 1 - UNSTABLE_TAIL)
+        before = chain((each.data for each in elements[:late]), gaps[:late])
+        self.late, self.late_start = elements[late], sum(map(len, before), len(frame.head))
+        self.weight = _LIST_BYTES + frame.weight + sum([each.weight for each in elements])
 
-    def hold(self, elements: list[CachedElement], frame: "Frame", settled: int) -> None:
-        """Hold other elements and another frame; the first `settled` elements are the same."""
-        self.weight += frame.weight - self.frame.weight
-        self.weight += sum([each.weight for each in elements[settled:]])
-        self.weight -= sum([each.weight for each in self.elements[settled:]])
-        self.elements, self.frame = elements, frame
+    def cut(self) -> ListCut:
+        """Return how its body was cut."""
+        data = [each.data for each in self.elements]
+        return ListCut(self.frame.head, data, self.gaps, self.frame.tail)
 
 
 class CachedRequest(Request):
-    """A request whose elements are known by their bytes, and where each begins in its body."""
+    """A request whose elements are known by their bytes, and what stands between these."""
 
     def __init__(
         self,
@@ -280,14 +217,22 @@ class CachedRequest(Request):
         wire: WireFormat,
         path: str,
         elements: list[CachedElement],
-        starts: list[int],
+        gaps: list[bytes],
         frame: "Frame",
         history: History,
     ) -> None:
         items = [each.item for each in elements]
         listed = frame.list_path, items, elements
         super().__init__(frame.fill(items), wire, path, body, frame.facts, history, listed)
-        self._elements, self._starts, self._frame = elements, starts, frame
+        self._elements, self._gaps, self._frame = elements, gaps, frame
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Where each element begins in the body."""
+        steps = (
+            len(each.data) + len(gap) for each, gap in zip(self._elements, self._gaps, strict=False)
+        )
+        return [*accumulate(steps, initial=len(self._frame.head))]
 
     @cached_property
     def _is_ascii(self) -> bool:
@@ -313,10 +258,7 @@ class CachedRequest(Request):
         What becomes of an element is made and proven once, as in `replace_texts`.
         """
         depth, body, ascii_only = len(list_path), self.body, self._is_ascii
-        elements, starts = [*self._elements], [*self._starts]
-        pieces: list[bytes] = []
-        done = moved = 0  # the bytes that are copied, and how much longer they have become
-        placed = 0  # the elements that are known to be where they are
+        elements, pieces, done = [*self._elements], list[bytes](), 0
         for at, group in groupby(replacements, lambda each: each.path[depth]):
             known, start, wanted = self._elements[int(at)], self._starts[int(at)], tuple(group)
             found = known.shortened
@@ -327,19 +269,14 @@ class CachedRequest(Request):
                 elements[int(at)] = found.parsed
                 pieces += body[done:start], found.parsed.data
                 done = start + len(known.data)
-                starts[placed : int(at) + 1] = [
-                    each + moved for each in starts[placed : int(at) + 1]
-                ]
-                placed, moved = int(at) + 1, moved + len(found.parsed.data) - len(known.data)
         if not pieces:
             return self
-        starts[placed:] = [each + moved for each in starts[placed:]]
         shortened = CachedRequest(
             b"".join((*pieces, body[done:])),
             self.wire,
             self.path,
             elements,
-            starts,
+            self._gaps,
             self._frame,
             self.history.part("shortened"),
         )
@@ -354,7 +291,8 @@ class CachedRequest(Request):
         inside = inside_element(wanted, depth)
         try:
             data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
-            item, weight = _decode_element(data)
+            item = orjson.loads(data)
+            weight = _weigh(data, item)
         except ValueError:  # a WireError is one
             return None
         element = read_shortened(self.wire, item, known.element)
@@ -384,42 +322,10 @@ class CachedRequest(Request):
         return b"".join((*pieces, body[done:]))
 
 
-def _last_list(elements: Sequence[CachedElement]) -> CachedList | None:
-    """Return the list that the last of these elements were in."""
-    for each in elements[: -_NEARBY - 1 : -1]:
-        if each.last_list is not None and (found := each.last_list()) is not None:
-            return found
-    return None
-
-
-def _continues(elements: Sequence[CachedElement], earlier: Sequence[CachedElement]) -> bool:
-    """Whether a list is an earlier one and more, but for the bytes of its last elements."""
-    shared = len(earlier) - _RESPELLED
-    return len(elements) >= len(earlier) and elements[:shared] == earlier[:shared]
-
-
-def _put_first(refs: _Refs, element: CachedElement) -> None:
-    if element.ref in refs:
-        return
-    if len(refs) >= _MAX_FOLLOWERS:
-        refs[:] = [ref for ref in refs if ref() is not None][: _MAX_FOLLOWERS - 1]
-    refs.insert(0, element.ref)
-
-
-# A body taken apart. An element is cut out so that it can be recognized by its bytes. What is left
-# with a sentinel in place of the elements is the frame. If the frame decodes, and the sentinel is
-# all that its list holds, then the elements between its parts, separated by commas, are that list:
-# JSON is read from left to right, and where one value may stand, any other may.
-
-_OPENS = re.compile(rb"[ \t\r\n]*:[ \t\r\n]*\[[ \t\r\n]*")
-_COMMA = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
-_OBJECT, _LIST_END, _NEXT = b"{],"
-
-_SENTINEL = secrets.token_hex(16)
-"""No client can know it, so it stands nowhere but where it was put."""
-
-_MOST_HEADS = 8
-"""How often the name of the list may occur before it with a list of its own."""
+# What is left of a body with a text that stands nowhere else in place of the elements is the frame.
+# If it decodes, and that text is all that its list holds, then the elements between its parts,
+# separated by commas, are that list: JSON is read from left to right, and where one value may
+# stand, any other may.
 
 
 class Frame(NamedTuple):
@@ -448,16 +354,12 @@ class Frame(NamedTuple):
         return document
 
 
-def make_frame(
-    head: bytes, tail: bytes, list_paths: Sequence[Path], earlier: Frame | None = None
-) -> Frame:
-    """Prove that a list stands between `head` and `tail`.
+def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame | None:
+    """Return what stands around a list, proven to hold it; None if it does not.
 
-    A client may change a word in it at every request, as claude-code does, so what is nearly an
-    `earlier` frame is not weighed anew. Raises ValueError if there is no list, or if what stands
-    around it is so deep that it is odd.
+    Raises ValueError if it is no JSON.
     """
-    data = b'%b"%b"%b' % (head, _SENTINEL.encode(), tail)
+    data = head + STAND_IN + tail
     document: Any = orjson.loads(data)
     for path in list_paths:
         *parents, last = path
@@ -465,66 +367,11 @@ def make_frame(
         for key in parents:
             holder = holder.get(key) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and holder.get(last) is not None:
-            if holder[last] != [_SENTINEL]:
+            if holder[last] != [orjson.loads(STAND_IN)]:
                 break
             holder[last] = []
-            weight = None if earlier is None else _weigh_like(head, tail, earlier)
-            if weight is None:
-                weight = _weigh(data, document)
-            return Frame(head, tail, document, path, weight, HeadFacts())
-    raise ValueError("no list there")
-
-
-def _next_start(body: bytes, end: int) -> int | None:
-    """Return where the element after that which ends at `end` begins; None if it is the last.
-
-    Raises ValueError if neither can be.
-    """
-    if body[end] == _NEXT and body[end + 1] == _OBJECT:
-        return end + 1
-    found = _COMMA.match(body, end)
-    if found is None:
-        return None
-    if body[found.end()] != _OBJECT:
-        raise ValueError("no object")
-    return found.end()
-
-
-def cut_elements(
-    body: bytes, head: int, at: int, list_paths: Sequence[Path], tail: bytes | None
-) -> list[bytes]:
-    """Return the bytes of the elements from `at` on, in a list that begins at `head`.
-
-    `tail` is what may stand behind the list. Raises ValueError if an element is no object.
-    """
-    if tail is not None and body.endswith(tail):
-        try:
-            return [*map(bytes, _ITEMS.decode(b"[%b]" % body[at : len(body) - len(tail)]))]
-        except ValueError:  # it stands in the last element as well
-            pass
-    rest = body if at == head else body[:head] + body[at:]
-    for path in list_paths:
-        try:
-            holder = list_decoder(path).decode(rest)
-        except ValueError:
-            continue
-        for key in path:
-            holder = getattr(holder, str(key), None)
-        if holder is not None:
-            return [*map(bytes, holder)]
-    raise ValueError("no list")
-
-
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-
-
-def _decode_element(data: bytes) -> tuple[dict[str, Any], int]:
-    """Decode an object; return also about how many bytes of memory both of its forms take.
-
-    Raises ValueError if it is so deep that it is odd.
-    """
-    item = orjson.loads(data)
-    return item, _weigh(data, item)
+            return Frame(head, tail, document, path, _weigh_signs(data), HeadFacts())
+    return None
 
 
 # How much memory it all takes, about.
@@ -536,8 +383,8 @@ _LIST_BYTES = 4_000
 """The memory for a list itself, besides its elements and its frame."""
 
 _SHALLOW = 200
-"""How deep an element may be, and a frame. orjson stops at 1,024 levels of both together, and
-Python's comparison of what was decoded somewhat earlier."""
+"""How deep an element may be. orjson stops at 1,024 levels of all it stands in, and Python's
+comparison of what was decoded somewhat earlier."""
 
 _VALUE_BYTES = 100
 """What a value takes at most as a rule, beside the characters of a text."""
@@ -545,9 +392,6 @@ _VALUE_BYTES = 100
 _LONG_CHARS = 4_000
 _SHORTENED_BYTES = 16_000
 """What a longer text is shortened to, as a rule; it is kept as bytes and decoded."""
-
-_FEW_BYTES = 400
-"""So much of a frame may change without its being weighed anew."""
 
 
 def _weigh(data: bytes, value: dict[str, Any]) -> int:
@@ -585,55 +429,16 @@ def _weigh_signs(data: bytes) -> int:
     return 2 * (len(data) if data.isascii() else 2 * len(data)) + _VALUE_BYTES * signs
 
 
-def _weigh_like(head: bytes, tail: bytes, earlier: Frame) -> int | None:
-    """Return about what a frame weighs if it is an earlier one but for a few bytes, else None."""
-    weight = earlier.weight
-    for new, old in ((head, earlier.head), (tail, earlier.tail)):
-        if new == old:
-            continue
-        start = _count_shared(new, old)
-        end = _count_shared(new[start:][::-1], old[start:][::-1])
-        changed, was = new[start : len(new) - end], old[start : len(old) - end]
-        if max(len(changed), len(was)) > _FEW_BYTES:
-            return None
-        weight += _weigh_signs(changed) - _weigh_signs(was)
+def _weigh_facts(data: bytes, element: Element) -> int:
+    """Return about how many bytes of memory an element takes once it was masked and shortened."""
+    weight, results = _ELEMENT_BYTES, element.results
+    if results:
+        texts = [text for result in results for text in result.texts]
+        weight += max(0, len(data) - sum(map(len, texts)))  # as it is sent, masked
+        if max(map(len, texts), default=0) > _LONG_CHARS:
+            weight += 2 * min(len(data), _SHORTENED_BYTES)
+        # The text of an object is its JSON; one that something follows in its string is a part of
+        # that. Neither is in the element as decoded.
+        apart = [each.texts for each in results if each.wrap is not None or each.tails]
+        weight += sum(map(getsizeof, chain.from_iterable(apart)))
     return weight
-
-
-def _count_shared(one: bytes, other: bytes) -> int:
-    """Return how many bytes two texts begin with alike."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _weigh_texts(element: Element) -> int:
-    """Return how many bytes those texts take that are not in the element as decoded.
-
-    The text of an object is its JSON; one that something follows in its string is a part of that.
-    """
-    return sum(
-        getsizeof(text)
-        for result in element.results
-        if result.wrap is not None or result.tails
-        for text in result.texts
-    )
-
-
-def _weigh_edited(data: bytes, element: Element) -> int:
-    """Return about how many bytes an element takes once more, when its results are masked."""
-    if not element.results:
-        return 0
-    masked = sum(len(text) for result in element.results for text in result.texts)
-    return max(0, len(data) - masked)
-
-
-def _weigh_shortened(data: bytes, element: Element) -> int:
-    """Return about how many bytes an element takes once more, when its results are shortened."""
-    is_long = any(len(text) > _LONG_CHARS for result in element.results for text in result.texts)
-    return 2 * min(len(data), _SHORTENED_BYTES) if is_long else 0

@@ -63,7 +63,7 @@ def cut_list(
         start = body.find(needle, start + 1)
 
 
-_STAND_IN = b'"%s"' % secrets.token_hex(16).encode()
+STAND_IN = b'"%s"' % secrets.token_hex(16).encode()
 """A text that no client can know, so it stands nowhere but where it was put."""
 
 
@@ -77,10 +77,10 @@ def _cut_like(body: bytes, list_paths: Sequence[Path], earlier: ListCut) -> List
     gaps, end = _find_gaps(body, earlier.elements, start)
     if not gaps:
         return None
-    stand_in, *more = _read_elements(body[:start] + _STAND_IN + body[end:], list_paths) or (b"",)
+    stand_in, *more = _read_elements(body[:start] + STAND_IN + body[end:], list_paths) or (b"",)
     known = earlier.elements[: len(gaps)]
     gaps, end = _find_gaps(body, more, end, gaps)
-    if stand_in != _STAND_IN or len(gaps) < len(known) + len(more):
+    if stand_in != STAND_IN or len(gaps) < len(known) + len(more):
         return None
     return ListCut(body[:start], known + more, gaps[1:], body[end:])
 

@@ -3,6 +3,7 @@
 import gc
 import json
 import tracemalloc
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -21,12 +22,9 @@ from masking.model import Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import (
-    CachedElement,
     CachedList,
     CachedRequest,
-    Frame,
     RequestCache,
-    make_frame,
 )
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
@@ -240,21 +238,21 @@ ODD = {
     "a list among the elements": chat(USER, [USER]),
     "a deep element": chat(USER).replace(b'"Hi."', b"[" * 300 + b"]" * 300),
     "an element too deep": chat(USER).replace(b'"Hi."', b"[" * 9_000 + b"]" * 9_000),
-    "a deep field beside the list": chat(USER)[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}",
     "a deep element of objects": b'{"messages": [%b]}' % (DEEP % (b'{"a":' * 300, b"}" * 300)),
     "no list but an empty one in another place": b'{"a": {"messages": []}}',
     "many lists of that name": b'{"a": [%b {}], "messages": []}' % (b'{"messages": [1]},' * 9),
     "a list that is none": b'{"messages": {"a": [{"role":"user"}]}}',
     "null for a list": b'{"messages": null}',
+    "no element": b'{"messages": []}',
+    "no element but blanks": b'{"messages": [ \n ]\n}',
+    "a key that occurs again behind the list": b'{"messages": [{"role":"user"}], "messages": []}',
     "no list": b'{"model": "m"}',
     "no object": b'["messages"]',
     "nothing": b"",
 }
 
 READ = {
-    "a key that occurs again behind the list": b'{"messages": [{"role":"user"}], "messages": []}',
-    "no element": b'{"messages": []}',
-    "no element but blanks": b'{"messages": [ \n ]\n}',
+    "a deep field beside the list": chat(USER)[:-1] + b',"x":' + b"[" * 300 + b"]" * 300 + b"}",
     "blanks in all places": b' { "messages" : [ {"role":"user"} , \n {"role":"user"}\t] } ',
     "the key before the list, too": b'{"messages": [1], "messages": [{"role":"user"}]}',
     "the key in another object": b'{"a": {"messages": [1]}, "messages": [{"role":"user"}]}',
@@ -373,7 +371,7 @@ def test_lists_are_forgotten_beyond_a_bound_the_longest_unused_first() -> None:
 
 
 def test_what_is_larger_than_the_bound_is_not_remembered() -> None:
-    assert not is_cached(RequestCache(), b'{"messages": [%b {}]}' % (b"{}," * 20_000))
+    assert not is_cached(RequestCache(), chat({"content": "x" * (33 << 20)}))
     assert not is_cached(RequestCache(max_bytes=1_000), chat({"content": "x" * 600}))
     assert is_cached(RequestCache(max_bytes=1_000), chat({"content": "x" * 300}))
 
@@ -496,34 +494,12 @@ def test_what_was_edited_of_an_element_weighs_as_well() -> None:
     assert table._bytes > 2 * sent + decoded - 3 * len(body)
 
 
-TOOLS = json.dumps([{"name": f"t{n}", "schema": {"type": "object", "n": [n]}} for n in range(50)])
-
-
-@pytest.mark.parametrize(
-    ("word", "weighs_more"), [("cch=00002;", False), ("x" * 3_000, False), (",{}" * 99, True)]
-)
-def test_a_word_that_changes_around_the_list_is_weighed_by_itself(
-    word: str, weighs_more: bool
-) -> None:
-    """Unless it is long. By itself it may weigh more, as nobody knows that it is a text."""
-
-    def spell(word: str) -> bytes:
-        return f'{{"system": "{word}", "tools": {TOOLS}, "messages": ['.encode()
-
-    first = make_frame(spell("cch=00001;"), b"]}", CHAT.list_paths)
-    alone = make_frame(spell(word), b"]}", CHAT.list_paths)
-    after = make_frame(spell(word), b"]}", CHAT.list_paths, first)
-    assert alone[:4] == after[:4]
-    assert weighs_more == (after.weight > alone.weight)
-    assert after.weight >= alone.weight
-
-
 @pytest.mark.parametrize("odd", ["1", "[]", "null", '"{"'])
 def test_a_list_with_something_else_in_it_costs_no_more_than_to_cut_it(odd: str) -> None:
     table = RequestCache()
     body = b'{"messages": [{"role": "user"}, {"role": "assistant"}, %b]}' % odd.encode()
     assert not is_cached(table, body)
-    assert {} == table._by_sample
+    assert 0 == len(table._known[CHAT.name])
 
 
 def test_a_list_that_is_too_heavy_alone_is_not_remembered() -> None:
@@ -636,20 +612,24 @@ def test_threads_share_a_table() -> None:
         assert [found] * 4 == [[*play] for play in plays]
 
 
-def test_one_thread_at_a_time_changes_what_a_table_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_at_a_time_changes_what_a_table_holds() -> None:
     """Its weight is a sum of many, and two lists that change at once would make it wrong."""
-    table, hold, waited = RequestCache(), CachedList.hold, list[bool]()
+    table, is_locked = RequestCache(max_bytes=20_000), list[bool]()
 
-    def hold_alone(
-        found: CachedList, elements: list[CachedElement], frame: Frame, settled: int
-    ) -> None:
-        waited.append(table._lock.locked())
-        hold(found, elements, frame, settled)
+    class Lists(OrderedDict[CachedList, None]):
+        def __setitem__(self, key: CachedList, value: None) -> None:
+            is_locked.append(table._lock.locked())
+            super().__setitem__(key, value)
 
-    monkeypatch.setattr(CachedList, "hold", hold_alone)
+        def __delitem__(self, key: CachedList) -> None:
+            is_locked.append(table._lock.locked())
+            super().__delitem__(key)
+
+    table._lists = Lists()
     for told in grow(WRITERS[0]):
         table.read(told.body, CHAT, WRITERS[0].path)
-    assert {True} == {*waited}
+    assert {True} == {*is_locked}
+    assert len(is_locked) > len([*grow(WRITERS[0])])
 
 
 def test_elements_are_edited_in_their_order() -> None:

@@ -138,7 +138,7 @@ MUTATIONS = (
     Mutation(
         "the place of the elements that a list has in common with an earlier one",
         "masking/edit/json_list.py",
-        "if stand_in != _STAND_IN or len(gaps)",
+        "if stand_in != STAND_IN or len(gaps)",
         "if len(gaps)",
         "tests/masking/edit/test_json_list.py",
     ),
@@ -281,16 +281,16 @@ MUTATIONS = (
         "the lock of the request cache",
         REQUEST_CACHE,
         "        with self._lock:\n"
-        "            if last is not None and _continues(elements, last.elements):",
+        "            if last is not None and shared",
         "        if True:\n"
-        "            if last is not None and _continues(elements, last.elements):",
+        "            if last is not None and shared",
         f"{REQUESTS}::test_one_thread_at_a_time_changes_what_a_table_holds",
     ),
     Mutation(
         "what stands behind a cached list",
         REQUEST_CACHE,
-        "if frame is None or frame.head != body[:head] or frame.tail != body[end:]:",
-        "if frame is None or frame.head != body[:head]:",
+        "if frame is None or frame.head != cut.head or frame.tail != cut.tail:",
+        "if frame is None or frame.head != cut.head:",
         f"{REQUESTS}::test_any_body_is_read_as_by_a_process_that_remembers_nothing",
     ),
     Mutation(

@@ -22,10 +22,11 @@ from statistics import median
 import orjson
 
 from masking.config import parse_settings
+from masking.edit.json_list import cut_list
 from masking.memory import BoundaryMemory
 from masking.proof import Prover
 from masking.reduction import ReductionOptions
-from masking.request_cache import RequestCache, cut_elements
+from masking.request_cache import RequestCache
 from masking.rewrite import Strategies, read_request
 from masking.tokens.estimate import ESTIMATOR
 from masking.window import MaskPolicy
@@ -209,11 +210,10 @@ def measure_parts(writer: Writer, turns: int, chars: int) -> dict[str, float]:
     No request that is met for the first time takes less than these together.
     """
     wire, body = writer.wire, grow(writer, turns, chars)[0]
-    head = body.index(b"[", body.index(b'"%s"' % str(wire.list_paths[0][-1]).encode())) + 1
-    pieces = cut_elements(body, head, head, wire.list_paths, None)
+    pieces = next(cut_list(body, wire.list_paths)).elements
     items = [orjson.loads(piece) for piece in pieces]
     parts: dict[str, Callable[[], object]] = {
-        "cut out": lambda: cut_elements(body, head, head, wire.list_paths, None),
+        "cut out": lambda: next(cut_list(body, wire.list_paths)),
         "decode": lambda: [orjson.loads(piece) for piece in pieces],
         "read": lambda: [wire.read_element(item) for item in items],
         "estimate": lambda: [wire.measure_element(item) for item in items],
