@@ -9,19 +9,16 @@ request alone, and `count_masked_repeats` counts once both are known.
 
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
+from operator import is_
 
 from masking.arrival import Arrived, find_left_out
 from masking.conversation import Conversation
-from masking.history import Fold
 from masking.model import Call, ToolResult, parse_arguments
 from masking.window import CallKey, call_key
 from masking.wire.format import render_json
 
 Places = tuple[int, ...]
 """Tool results of a request, counted from 0, in order."""
-
-_MAY_CHANGE = 8
-"""How many of the last results may be bound otherwise, or rendered anew, at the next request."""
 
 _SHORT = 256
 """Longer arguments are digested, because they are kept."""
@@ -32,13 +29,25 @@ def find_repeated(conversation: Conversation) -> tuple[Places, ...]:
 
     Results that are remembered from the request before are not read again.
     """
-    results = conversation.results
     begin, calls = _find_newest_calls(conversation)
     if not calls:
         return ()
-    index = conversation.history.fold(_ResultsByCall, results, unstable_tail=_MAY_CHANGE)
-    found = (tuple(n for n in index.places(call) if results[n].element < begin) for call in calls)
-    return tuple(places for places in found if places)
+    results, wanted = conversation.results, [*map(_key_of, calls)]
+    places: dict[CallKey, list[int]] = {key: [] for key in wanted}
+    keys = conversation.history.map_each(_key_of, results, is_same=is_)
+    for place, (result, key) in enumerate(zip(results, keys, strict=True)):
+        if key in places and result.turn is not None and result.element < begin:
+            places[key].append(place)
+    found = {key: tuple(each) for key, each in places.items() if each}
+    return tuple(found[key] for key in wanted if key in found)
+
+
+def _key_of(called: Call | ToolResult) -> CallKey:
+    """Return a key that is the same for equal calls."""
+    tool, arguments = call_key(called.tool, called.arguments)
+    if len(arguments) > _SHORT:
+        arguments = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+    return tool, arguments
 
 
 def count_masked_repeats(repeated: Iterable[Places], masked: Collection[int]) -> int:
@@ -131,39 +140,3 @@ def _find_texts(value: object) -> Iterator[str]:
             pending += found.values()
         elif isinstance(found, list):
             pending += found
-
-
-_Linked = tuple[int, "_Linked"] | None
-"""The last place and those before it: to add one takes the same time however many there are, and
-a copy of the mapping shares them."""
-
-
-class _ResultsByCall(Fold[ToolResult]):
-    """The places of the results so far, by the call that asked for them."""
-
-    def __init__(self) -> None:
-        self._places: dict[CallKey, _Linked] = {}
-        self._count = 0
-
-    def take(self, result: ToolResult) -> None:
-        """Add the next result."""
-        if result.turn is not None:
-            key = _shorten(result)
-            self._places[key] = (self._count, self._places.get(key))
-        self._count += 1
-
-    def places(self, call: Call) -> Places:
-        """Return the places of the results of equal calls, in order."""
-        found, linked = [], self._places.get(_shorten(call))
-        while linked is not None:
-            place, linked = linked
-            found.append(place)
-        return tuple(reversed(found))
-
-
-def _shorten(called: Call | ToolResult) -> CallKey:
-    """Return a key that is the same for equal calls."""
-    tool, arguments = call_key(called.tool, called.arguments)
-    if len(arguments) > _SHORT:
-        arguments = blake2b(arguments.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
-    return tool, arguments

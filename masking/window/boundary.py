@@ -21,12 +21,12 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple, Self
 
-from masking.conversation import Conversation, ParsedElement
-from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
+from masking.conversation import Conversation
+from masking.history import Copyable, History
 from masking.model import KeepReason, Target
 from masking.prices import LATEST_ENDS, PriceStep, Pricing, ReadsAt, fits_window
 from masking.window.policy import MaskPolicy
-from masking.wire.format import Marks, WireFormat, measure_charges
+from masking.wire.format import Marks, measure_charges
 
 _RENT_FORCES = 1.5
 """The boundary moves once the rent is this many prices, whatever the plan says: where results
@@ -129,18 +129,39 @@ def lay_out(conversation: Conversation) -> Layout:
     """Return the sizes in a request, in estimated tokens. Each answer stands for a request."""
     if conversation.head.size is None:
         conversation.head.size = conversation.wire.measure_head(conversation.body)
-    head = conversation.head.size
-    laid = conversation.history.fold(
-        _Sizes, conversation.parsed, conversation.wire, head.total, unstable_tail=UNSTABLE_TAIL
-    )
-    last = RequestSize(laid.size, laid.turns, len(laid.offsets))
+    head, wire = conversation.head.size, conversation.wire
+    size, turns, counts_on, has_turn = head.total, 0, False, False
+    requests, bound = list[RequestSize](), list[tuple[int, int]]()
+    offsets, turns_before, sizes = list[int](), list[int](), list[int]()
+    for at, known in enumerate(conversation.parsed):
+        if known.size is None:
+            known.size = wire.measure_element(known.item)
+        total, contents = known.size
+        speaker, _, calls, _, is_bound = known.element
+        if is_bound:
+            bound.append((at, size))
+        if speaker != "assistant":
+            counts_on = False
+        else:
+            if not counts_on:
+                requests.append(RequestSize(size, turns, len(offsets)))
+                has_turn = False
+            counts_on = wire.answers_in_runs
+            if not has_turn and any(call.call_id is not None for call in calls):
+                turns += 1
+                has_turn = True
+        for before, own in contents:
+            offsets.append(size + before)
+            turns_before.append(turns)
+            sizes.append(own)
+        size += total
     return Layout(
-        (*laid.requests, last),
-        tuple(laid.offsets),
-        tuple(laid.turns_before),
-        tuple(laid.sizes),
+        (*requests, RequestSize(size, turns, len(offsets))),
+        tuple(offsets),
+        tuple(turns_before),
+        tuple(sizes),
         head.marked,
-        tuple(laid.bound),
+        tuple(bound),
     )
 
 
@@ -160,49 +181,6 @@ def measure_reasoning(conversation: Conversation, layout: Layout) -> tuple[Reaso
             known.reasoning_size = measure_charges(wire.read_reasoning(known.item))
         found.append(Reasoning(offset, known.reasoning_size))
     return tuple(found)
-
-
-class _Sizes(Fold[ParsedElement]):
-    """The sizes up to an element: those before each answer, and before and in each result."""
-
-    def __init__(self, wire: WireFormat, size: int) -> None:
-        self.size = size
-        self.turns = 0
-        self.requests: list[RequestSize] = []
-        self.offsets: list[int] = []
-        self.turns_before: list[int] = []
-        self.sizes: list[int] = []
-        self.bound: list[tuple[int, int]] = []
-        self._count = 0
-        self._wire = wire
-        self._counts_on = self._has_turn = False
-
-    def take(self, known: ParsedElement) -> None:
-        """Add the next element."""
-        if known.size is None:
-            known.size = self._wire.measure_element(known.item)
-        total, contents = known.size
-        speaker, _, calls, _, is_bound = known.element
-        if is_bound:
-            self.bound.append((self._count, self.size))
-        self._count += 1
-        if speaker == "assistant":
-            if not self._counts_on:
-                self.requests.append(RequestSize(self.size, self.turns, len(self.offsets)))
-                self._has_turn = False
-            self._counts_on = self._wire.answers_in_runs
-            for call in calls if not self._has_turn else ():
-                if call.call_id is not None:
-                    self.turns += 1
-                    self._has_turn = True
-                    break
-        else:
-            self._counts_on = False
-        for before, own in contents:
-            self.offsets.append(self.size + before)
-            self.turns_before.append(self.turns)
-            self.sizes.append(own)
-        self.size += total
 
 
 class Candidate(NamedTuple):
