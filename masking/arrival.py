@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import is_
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -257,29 +256,25 @@ def decide_arrivals(
     if not policy.enabled and (sent is None or sent.least is None):
         return ()
 
-    # Only long results are looked at, and what a result is by itself is worked out once.
+    # Only long results are looked at, and what their content says is worked out once.
     bounds = (policy.max_chars, None if sent is None else sent.least)
     least = min(bound for bound in bounds if bound is not None)
-    longest = history.map_each(_find_longest, results, is_same=is_)
-    places = [place for place, length in enumerate(longest) if length > least]
+    places = [place for place, result in enumerate(results) if _find_longest(result) > least]
     found = [results[place] for place in places]
     evaluated = history.map_each(_evaluate, found, policy, is_same=_is_same)
-    was_sent = [None if sent is None else sent.find_words(place) for place in places]
-    again = history.map_each(_shorten_again, [*zip(found, was_sent, strict=True)], is_same=_is_pair)
 
     decided = []
     # By call, whether its latest long result was shortened, and in which turn.
     latest: dict[CallKey, tuple[bool, int]] = {}
     if sent is not None:
         latest = {key: (was_shortened, -1) for key, was_shortened in sent.asked.items()}
-    for place, result, own, words, before in zip(
-        places, found, evaluated, was_sent, again, strict=True
-    ):
+    for place, result, own in zip(places, found, evaluated, strict=True):
         turn = -1 if result.turn is None else result.turn  # the call is not in the request
         key = None if turn < 0 else call_key(result.tool, result.arguments)
         outcome, replacements = own or ("sent_whole", ())
+        words = None if sent is None else sent.find_words(place)
         if words is not None:
-            replacements = before
+            replacements = shorten_result(result, words)
             outcome = "shortened" if replacements else "sent_whole"
         elif own is None or not policy.enabled:
             continue
@@ -307,18 +302,6 @@ def _find_longest(result: ToolResult) -> int:
     if result.kind == "other" or result.wrap is not None:
         return 0
     return max(map(len, result.texts), default=0)
-
-
-_Pair = tuple[ToolResult, ShortenedWords | None]
-
-
-def _shorten_again(pair: _Pair) -> tuple[Replacement, ...]:
-    result, words = pair
-    return () if words is None else shorten_result(result, words)
-
-
-def _is_pair(was: _Pair, pair: _Pair) -> bool:
-    return was[0] is pair[0] and was[1] is pair[1]
 
 
 def with_calls(conversation: Conversation, calls: Mapping[str, Call]) -> Conversation:
