@@ -341,26 +341,55 @@ def read_shortened(wire: WireFormat, item: object, before: Element) -> Element |
 class Conversation:
     """A parsed request: its elements, tool turns, and tool results, in order.
 
-    `document` and `path` are as in `Request`, `list_path` is where the list is, `body` the object
-    that holds it and what stands before it, and `items` are the elements of it as decoded. `parsed`
-    has the facts of each: the same object as in an earlier request, where that is remembered.
-    `head` has facts about what stands before the list, and
-    `history` what was worked out from it. `turns` counts turns whether they are answered or not.
+    list_path: where the list is.
+    parsed: its elements with the facts of each; the same objects as in an earlier request, where
+        that is remembered.
+    turns: how many there are, answered or not.
     """
 
     request: Request = field(compare=False)
-    wire: WireFormat
-    document: Mapping[str, object]
-    path: str
     list_path: Path
-    body: Mapping[str, object] = field(compare=False)
-    items: Sequence[object]
+    parsed: Sequence[ParsedElement] = field(compare=False)
     elements: tuple[Element, ...]
     turns: int
     results: tuple[ToolResult, ...]
-    parsed: Sequence[ParsedElement] = field(compare=False)
-    head: HeadFacts = field(compare=False)
-    history: History = field(compare=False)
+
+    @property
+    def wire(self) -> WireFormat:
+        """The format in which it is written."""
+        return self.request.wire
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        """The request as decoded."""
+        return self.request.document
+
+    @property
+    def path(self) -> str:
+        """That of its URL, without the query."""
+        return self.request.path
+
+    @property
+    def items(self) -> Sequence[object]:
+        """The elements as decoded."""
+        return self.request.read_list()[1]
+
+    @property
+    def body(self) -> Mapping[str, object]:
+        """The object that holds the list, and what stands before it."""
+        *parents, _ = self.list_path
+        body = follow(self.document, parents) if parents else self.document
+        return cast(Mapping[str, object], body)
+
+    @property
+    def head(self) -> HeadFacts:
+        """Facts about what stands before the list."""
+        return self.request.head
+
+    @property
+    def history(self) -> History:
+        """What was worked out from the list."""
+        return self.request.history
 
     @property
     def model(self) -> str | None:
@@ -426,7 +455,7 @@ def take_apart(conversation: Conversation, name: str) -> Conversation:
     """
     request = copy(conversation.request)
     request.history = conversation.history.part(name)
-    return replace(conversation, request=request, history=request.history)
+    return replace(conversation, request=request)
 
 
 def read_again(
@@ -449,25 +478,16 @@ def read_again(
 
 
 def _bind_all(request: Request) -> Conversation:
-    list_path, items, parsed = request.read_list()
+    list_path, _, parsed = request.read_list()
     elements = tuple([each.element for each in parsed])
     turns, results = bind(request.history, elements, request.wire, list_path)
-    *parents, _ = list_path
-    body = follow(request.document, parents) if parents else request.document
     return Conversation(
         request=request,
-        wire=request.wire,
-        document=request.document,
-        path=request.path,
         list_path=list_path,
-        body=cast(Mapping[str, object], body),
-        items=items,
+        parsed=parsed,
         elements=elements,
         turns=turns,
         results=results,
-        parsed=parsed,
-        head=request.head,
-        history=request.history,
     )
 
 

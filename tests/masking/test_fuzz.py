@@ -1,6 +1,7 @@
 """A few plays of the fuzzer, and that its oracle sees what is wrong; the rest is a command."""
 
 import json
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -213,10 +214,11 @@ def test_a_finding_is_written_and_replayed(tmp_path: Path) -> None:
 def test_outcomes_that_are_equal_in_python_alone_differ() -> None:
     _, one = rewritten()
     document = json.loads(json.dumps(one.conversation.document))
-    whole, broken = ({**document, "n": n} for n in (1, True))
+    requests = [copy(one.conversation.request) for _ in range(2)]
+    for request, n in zip(requests, (1, True), strict=True):
+        request.document = {**document, "n": n}
     first, second = (
-        replace(one, conversation=replace(one.conversation, document=each))
-        for each in (whole, broken)
+        replace(one, conversation=replace(one.conversation, request=each)) for each in requests
     )
     assert first == second
     assert compare(first, second) == "cold and warm differ in document"
