@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, islice
 from operator import is_
 from sys import getsizeof
 from typing import Any, NamedTuple
@@ -46,6 +46,11 @@ hundred of 100 kB."""
 
 _LEAST = 2
 """How many times its size a body takes at least: as bytes and decoded."""
+
+
+_MOST_TRIED = 200
+"""So many lists, the latest first, are looked at for the one that a request goes on from. Where a
+gateway has more conversations at a time, each element of theirs is known all the same."""
 
 
 def decode_request(body: bytes, wire: WireFormat, path: str = "") -> Request:
@@ -111,7 +116,7 @@ class RequestCache:
     def _find_list(self, body: bytes, wire: WireFormat) -> "CachedList | None":
         """Return the list that a body is likely to go on from, by one of its last elements."""
         with self._lock:
-            for found in reversed(self._lists):
+            for found in islice(reversed(self._lists), _MOST_TRIED):
                 if found.wire is wire and body.startswith(found.late.data, found.late_start):
                     return found
         return None
