@@ -145,7 +145,7 @@ class RequestCache:
         history = History() if last is None else last.history.fork()
         found = CachedList(elements, gaps, frame, history, wire)
         with self._lock:
-            if last is not None and shared >= len(last.elements) - UNSTABLE_TAIL:
+            if last is not None and last.leads_to(shared):
                 found.history = last.history
                 if last in self._lists:
                     del self._lists[last]
@@ -186,7 +186,7 @@ class CachedList:
     """The list of a conversation as it was last sent, and what was worked out from it.
 
     late, late_start: an element near its end that the next request is likely to have unchanged,
-        and where that begins in the body.
+        and where that begins in the body. An agent's conversations often share the first one.
     weight: about how many bytes of memory it takes.
     """
 
@@ -202,10 +202,15 @@ class CachedList:
     ) -> None:
         self.elements, self.gaps, self.frame = elements, gaps, frame
         self.history, self.wire = history, wire
-        late = max(0, len(elements) - 1 - UNSTABLE_TAIL)
+        late = max(min(1, len(elements) - 1), len(elements) - 1 - UNSTABLE_TAIL)
         before = chain((each.data for each in elements[:late]), gaps[:late])
         self.late, self.late_start = elements[late], sum(map(len, before), len(frame.head))
         self.weight = _LIST_BYTES + frame.weight + sum([each.weight for each in elements])
+
+    def leads_to(self, shared: int) -> bool:
+        """Whether one that begins with so many of its elements goes on from it, and not aside."""
+        count = len(self.elements)
+        return shared == count or shared > max(UNSTABLE_TAIL, count - 1 - UNSTABLE_TAIL)
 
     def cut(self) -> ListCut:
         """Return how its body was cut."""

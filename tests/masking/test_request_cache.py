@@ -6,6 +6,7 @@ import tracemalloc
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -550,6 +551,19 @@ def test_more_conversations_may_part_after_one_element_than_are_kept_there() -> 
         for n in range(300):
             body = chat(USER, {"role": "user", "content": str(n)})
             assert json.loads(body) == table.read(body, CHAT).document
+
+
+def test_conversations_that_begin_alike_go_on_each_with_its_own_history() -> None:
+    table, histories = RequestCache(), dict[str, list[History]]()
+    system = {"role": "system", "content": TEXT}
+    for turns_ in range(9):
+        for name in ("one", "two", "three"):
+            said = [[TURN[0], {**TURN[1], "content": f"{name} {n}"}] for n in range(turns_)]
+            told = chat(system, {"role": "user", "content": name}, *chain.from_iterable(said))
+            histories.setdefault(name, []).append(table.read(told, CHAT).history)
+    one, two, three = (frozenset(map(id, each)) for each in histories.values())
+    assert (1, 1, 1) == (len(one), len(two), len(three))
+    assert 3 == len(one | two | three) == len(table._lists)
 
 
 def test_a_mark_that_moves_on_leaves_the_rest_known() -> None:

@@ -280,10 +280,8 @@ MUTATIONS = (
     Mutation(
         "the lock of the request cache",
         REQUEST_CACHE,
-        "        with self._lock:\n"
-        "            if last is not None and shared",
-        "        if True:\n"
-        "            if last is not None and shared",
+        "        with self._lock:\n            if last is not None and last.leads_to",
+        "        if True:\n            if last is not None and last.leads_to",
         f"{REQUESTS}::test_one_thread_at_a_time_changes_what_a_table_holds",
     ),
     Mutation(
