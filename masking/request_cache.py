@@ -95,7 +95,8 @@ class RequestCache:
     def _decode(self, body: bytes, wire: WireFormat, path: str) -> Request:
         """Decode a request; raise ValueError if it is odd."""
         last = self._find_list(body, wire)
-        for cut in cut_list(body, wire.list_paths, None if last is None else last.cut()):
+        earlier = None if last is None else last.cut()
+        for cut in cut_list(body, wire.list_paths, earlier):
             # What stands around the elements is proven to hold them as its list.
             frame = None if last is None else last.frame
             if frame is None or frame.head != cut.head or frame.tail != cut.tail:
@@ -104,9 +105,8 @@ class RequestCache:
                 break
         else:
             raise ValueError("no list there")
-        before = () if last is None else last.elements
-        shared = sum(map(is_, cut.elements, [each.data for each in before]))
-        elements = [*before[:shared]]
+        shared = 0 if earlier is None else sum(map(is_, cut.elements, earlier.elements))
+        elements = [] if last is None else last.elements[:shared]
         if not all(data.startswith(b"{") for data in cut.elements[shared:]):
             raise ValueError("no object")  # before any is decoded
         elements += [self._find(data, wire) for data in cut.elements[shared:]]

@@ -147,9 +147,11 @@ def lay_out(conversation: Conversation) -> Layout:
                 requests.append(RequestSize(size, turns, len(offsets)))
                 has_turn = False
             counts_on = wire.answers_in_runs
-            if not has_turn and any(call.call_id is not None for call in calls):
-                turns += 1
-                has_turn = True
+            for call in calls if not has_turn else ():
+                if call.call_id is not None:
+                    turns += 1
+                    has_turn = True
+                    break
         for before, own in contents:
             offsets.append(size + before)
             turns_before.append(turns)
