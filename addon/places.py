@@ -82,16 +82,6 @@ def shipped(name: str) -> Path:
     return packaged if packaged.exists() else _ADDON.parent / name
 
 
-def recordings() -> list[Path]:
-    """Return the shipped recordings, by name; those of `clients/` come after the others.
-
-    There is one of each client that speaks another format than Chat Completions.
-    """
-    folders = (shipped("recordings"), shipped("recordings") / "clients")
-    names = ("*.flow", "*.flow.xz")
-    return [path for folder in folders for path in sorted(p for n in names for p in folder.glob(n))]
-
-
 # Reading
 
 

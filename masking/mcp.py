@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from masking.edit.json_text import decode
-from masking.edit.splice import apply, splice
+from masking.edit.splice import splice
 from masking.errors import ConfigError, WireError
 from masking.model import Edits, Path, Replacement
 from masking.setting import check_settings, setting
@@ -108,21 +108,12 @@ class MaskedPayload(NamedTuple):
     cuts: tuple[Replacement, ...] = ()
 
 
-def mask_payload(value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN) -> object:
-    """Return a decoded JSON-RPC message, or a batch of them, with its long strings cut.
-
-    `methods` has the requested methods by id; other answers are recognized by their
-    shape.
-    Pure: if nothing is cut the same object comes back; unchanged parts are shared.
-    """
-    cuts = find_cuts(value, policy, methods)
-    return apply(cast(Mapping[str, object], value), Edits(cuts)) if cuts else value
-
-
 def mask_payload_bytes(
     body: bytes, policy: PayloadPolicy, methods: Methods = UNKNOWN
 ) -> MaskedPayload:
-    """Cut a JSON text as `mask_payload` does; no byte outside the cut strings changes.
+    """Cut the long strings in a JSON-RPC message, or in a batch of them; no other byte changes.
+
+    methods: the requested methods by id; other answers are recognized by their shape.
 
     Pure. Raises WireError if the body is long enough to be cut and is not JSON.
     """

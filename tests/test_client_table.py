@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from addon.places import recordings
 from addon.recordings.flows import name_of, read_flows
 from masking.wire import FORMATS as WIRE_FORMATS
 from tests.support.client_table import FORMATS, read_clients
 from tests.support.marks import as_one_test
+from tests.support.places import recordings
 from tests.support.sessions import TALKS, each_of
 from tests.tools.studio.clients import CLIENTS
 

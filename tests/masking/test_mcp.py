@@ -16,11 +16,11 @@ from masking.mcp import (
     PayloadPolicy,
     cut_text,
     find_cuts,
-    mask_payload,
     mask_payload_bytes,
 )
 from tests.support.builders import SECRET
 from tests.support.marks import as_one_test
+from tests.support.payloads import mask_payload
 
 POLICY = PayloadPolicy(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
 """Small, so that an expected text can be written out."""

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from addon.commands.demo import write_config
-from addon.places import recordings, shipped
+from addon.places import shipped
 from addon.recordings.flows import read_flows, write_flows
 from masking.config import parse_settings
 from masking.wire import CONVERSE, FORMATS
 from tests.support.marks import as_one_test
-from tests.support.places import ROOT
+from tests.support.places import ROOT, recordings
 from tests.support.sessions import CHATS
 from tests.tools.golden import (
     WHOLE,

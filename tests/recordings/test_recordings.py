@@ -11,7 +11,7 @@ import pytest
 from mitmproxy import http
 
 from addon.config import ConfigFile
-from addon.places import recordings, shipped
+from addon.places import shipped
 from addon.proxy.mcp import EventStream
 from addon.recordings.flows import find_exchanges, read_flows
 from addon.request import is_event_stream
@@ -20,6 +20,7 @@ from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_method
 from masking.model import replacements_of
 from masking.request_cache import CachedRequest, RequestCache
 from masking.rewrite import read_request
+from tests.support.places import recordings
 from tests.support.priced import at_prices, rewrite_request
 from tests.support.sessions import CHATS, each_of, marks_of
 from tests.tools.golden import (

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pytest
 from mitmproxy import http
 
-from addon.places import recordings
 from addon.recordings.flows import find_exchanges, name_of, read_flows, write_flows
 from addon.recordings.scrub import (
     EPOCH,
@@ -24,6 +23,7 @@ from addon.recordings.scrub import (
 )
 from masking.conversation import Conversation, find_answers, read_conversation
 from masking.wire.usage import read_usage
+from tests.support.places import recordings
 from tests.support.scripted_actions import perform
 from tests.support.sessions import CHATS, TALKS, each_of
 from tests.tools.provider.script import SIDE_ANSWER

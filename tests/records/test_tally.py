@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from addon.places import recordings
 from addon.recordings.flows import FlowSession, name_of
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.record import RequestRecord
@@ -22,7 +21,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from tests.support.made_up_records import UNPRICED, bill, record, tally
 from tests.support.marks import as_one_test
-from tests.support.places import RECORDINGS
+from tests.support.places import RECORDINGS, recordings
 
 
 def test_nothing_comes_to_nothing() -> None:

@@ -13,11 +13,12 @@ from masking import (
     reduce_history,
     rewrite_request,
 )
-from masking.mcp import PayloadPolicy, mask_payload
+from masking.mcp import PayloadPolicy
 from tests.spec.talk import CACHED, IN_FORMATS_WITH_LISTS, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, parts
 from tests.support.builders import turn as chat_turn
 from tests.support.marks import as_one_test
+from tests.support.payloads import mask_payload
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
     Ask,

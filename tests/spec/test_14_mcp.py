@@ -3,8 +3,9 @@
 import pytest
 
 from masking.config import parse_settings
-from masking.mcp import PayloadPolicy, mask_payload, mask_payload_bytes
+from masking.mcp import PayloadPolicy, mask_payload_bytes
 from tests.support.marks import as_one_test
+from tests.support.payloads import mask_payload
 
 POLICY = PayloadPolicy(enabled=True, max_chars=300, head_chars=20, tail_chars=10)
 LONG = "abcdefghij" * 100

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from addon.places import recordings
 from addon.recordings.flows import FlowSession, name_of, read_flows
 from addon.replay.replay import RecordedRequest
+from tests.support.places import recordings
 
 TALKS = [path for path in recordings() if not path.stem.startswith("mcp-")]
 """The recordings of agents that speak with a model, in whatever format."""

@@ -28,11 +28,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from addon.commands.demo import RECORDS, write_config
-from addon.places import recordings
 from addon.proxy.server import ADDON, MITMDUMP
 from addon.recordings.flows import find_exchanges, name_of, read_flows, write_flows
 from masking.config import REDACTION_VARIABLE
-from tests.support.places import ROOT
+from tests.support.places import ROOT, recordings
 
 Record = Mapping[str, Any]
 """The record of a request, or {} where none is written, with the digest of a body as `sha256`."""

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from addon.proxy.mcp import EventStream
 from masking.errors import WireError
-from masking.mcp import MaskedPayload, Methods, PayloadPolicy, mask_payload, mask_payload_bytes
+from masking.mcp import MaskedPayload, Methods, PayloadPolicy, mask_payload_bytes
+from tests.support.payloads import mask_payload
 from tests.tools.fuzz.json_nodes import Difference, Where, find_changes
 from tests.tools.fuzz.mutations import mutate
 from tests.tools.fuzz.talks import spell
