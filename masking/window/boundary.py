@@ -291,7 +291,6 @@ class Boundary(Copyable):
         """What leaving the eligible results has cost since the last move."""
         self._price = 0.0
         """The price of the move that the current request makes."""
-        self._fresh: list[int] = []
         self._rent_forgotten_at: int | None = None
         self._billed_moves: dict[int, tuple[int, ...]] = {}
         """The sent moves that are billed, by the number of the request."""
@@ -402,7 +401,6 @@ class Boundary(Copyable):
     def decide(self) -> bool:
         """Move to the edge of the window if that pays or costs nothing; return whether it moves."""
         moves, eligible = self._moves, self._eligible
-        self._fresh = []
         # A move that was sent with this very request stands, so that a second try sends the same.
         if moves is not None and (moves.frozen or self._number in moves.masked):
             return False
@@ -432,17 +430,9 @@ class Boundary(Copyable):
         if flat > 0 and not (is_due and self._keeps_promise(flat, saving)):
             return False
         self._move(saving, flat, offset)
-        self._fresh = eligible.mark_masked()
+        eligible.mark_masked()
         self.position = BoundaryPosition(self._edge, eligible.received)
         return True
-
-    def newly_masked(self) -> list[int]:
-        """Return the places of the results that the rule masks first at this request, decided."""
-        if self._prices.slides:
-            self._eligible.receive(self._request.results)
-            self._eligible.advance(self._edge)
-            return self._eligible.mark_masked()
-        return self._fresh
 
     def allows_whole(self) -> bool:
         """Whether the request may be sent with nothing masked: it fits, at a bearable price.
@@ -757,8 +747,6 @@ class EligibleResults(Copyable):
         self._edge = 0
         self._heap: list[int] = []
         """The eligible results that save anything. Some may have been masked since."""
-        self._fresh: list[int] = []
-        """The results that have become eligible since any were last masked."""
         self._counted: set[int] = set()
         """The results that are eligible or masked."""
         self._sent_masked: set[int] = set()
@@ -814,12 +802,10 @@ class EligibleResults(Copyable):
             for each in released:
                 self._add_eligible(each)
 
-    def mark_masked(self) -> list[int]:
-        """Count all eligible results as masked; return their places."""
-        fresh, self._fresh = self._fresh, []
+    def mark_masked(self) -> None:
+        """Count all eligible results as masked."""
         self._heap.clear()
         self.saving = 0.0
-        return fresh
 
     def mark_sent_masked(self, places: Sequence[int]) -> None:
         """Count these results as masked, eligible or not: they were."""
@@ -881,7 +867,6 @@ class EligibleResults(Copyable):
         if candidate.turn is None:
             return
         self._counted.add(place)
-        self._fresh.append(place)
         if candidate.saving:
             heappush(self._heap, place)
             self.saving += candidate.saving

@@ -12,6 +12,7 @@ from masking.prices import PriceStep
 from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
 from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
+from tests.support.first_masked import find_first_masked
 from tests.support.marks import as_one_test
 from tests.support.priced import PricedPolicy, find_boundaries
 
@@ -143,14 +144,9 @@ def test_the_boundary_says_from_which_request_on_each_result_is_masked(
             for result in results
         )
     )
-    boundary, first = Boundary(results, policy, policy.prices), [NEVER] * len(results)
-    for number, request in enumerate(requests):
-        boundary.begin(request)
-        boundary.decide()
-        for place in boundary.newly_masked():
-            first[place] = min(first[place], number)
-        boundary.send()
-    assert expected == first
+    boundary = Boundary(results, policy, policy.prices)
+    first = find_first_masked(boundary, requests)
+    assert expected == [first.get(place, NEVER) for place in range(len(results))]
 
 
 def turns_before(result: Candidate, requests: Sequence[RequestSize]) -> int:

@@ -49,6 +49,7 @@ from tests.support.block_schedules import (
     move_at,
     send_all,
 )
+from tests.support.first_masked import find_first_masked
 from tests.support.kinds import make_text, make_tools
 from tests.support.marking import (
     MARKERS,
@@ -217,14 +218,8 @@ def find_since(
     layout = lay_out(request)
     candidates = measure_candidates(decisions, layout, request.history)
     boundary = Boundary(candidates, policy, prices, layout.marked)
-    first = [NEVER] * len(decisions)
-    for number, size in enumerate(layout.requests):
-        boundary.begin(size)
-        boundary.decide()
-        for place in boundary.newly_masked():
-            first[place] = number
-        boundary.send()
-    return first
+    first = find_first_masked(boundary, layout.requests)
+    return [first.get(place, NEVER) for place in range(len(decisions))]
 
 
 def read_blocks(
