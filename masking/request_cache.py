@@ -35,7 +35,7 @@ from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, History
-from masking.model import Edits, Element, Path, Replacement
+from masking.model import Edits, Path, Replacement
 from masking.wire.format import WireFormat
 
 __all__ = ["RequestCache", "decode_request"]
@@ -128,7 +128,8 @@ class RequestCache:
         if found is None:
             item = orjson.loads(data)
             element = wire.read_element(item)
-            weight = _weigh(data, item) + _weigh_facts(data, element)
+            # One with results is kept once more as it is sent, masked or shortened.
+            weight = _ELEMENT_BYTES + _weigh(data, item) + len(data) * bool(element.results)
             known[data] = found = CachedElement(item, element, data, weight)
         return found
 
@@ -399,10 +400,6 @@ comparison of what was decoded somewhat earlier."""
 _VALUE_BYTES = 100
 """What a value takes at most as a rule, beside the characters of a text."""
 
-_LONG_CHARS = 4_000
-_SHORTENED_BYTES = 16_000
-"""What a longer text is shortened to, as a rule; it is kept as bytes and decoded."""
-
 
 def _weigh(data: bytes, value: dict[str, Any]) -> int:
     """Return about how many bytes of memory JSON takes with what it was decoded to.
@@ -436,19 +433,6 @@ def _weigh_values(holder: dict[str, Any] | list[Any], levels: int) -> int:
 def _weigh_signs(data: bytes) -> int:
     """Return about how many bytes of memory JSON and its values take at most, by its signs."""
     signs = data.count(b"{") + data.count(b"[") + data.count(b",")
-    return 2 * (len(data) if data.isascii() else 2 * len(data)) + _VALUE_BYTES * signs
-
-
-def _weigh_facts(data: bytes, element: Element) -> int:
-    """Return about how many bytes of memory an element takes once it was masked and shortened."""
-    weight, results = _ELEMENT_BYTES, element.results
-    if results:
-        texts = [text for result in results for text in result.texts]
-        weight += max(0, len(data) - sum(map(len, texts)))  # as it is sent, masked
-        if max(map(len, texts), default=0) > _LONG_CHARS:
-            weight += 2 * min(len(data), _SHORTENED_BYTES)
-        # The text of an object is its JSON; one that something follows in its string is a part of
-        # that. Neither is in the element as decoded.
-        apart = [each.texts for each in results if each.wrap is not None or each.tails]
-        weight += sum(map(getsizeof, chain.from_iterable(apart)))
-    return weight
+    # Where one character is an emoji, Python has four bytes for each, and keeps the UTF-8 besides.
+    is_ascii = data.isascii() and b"\\u" not in data
+    return (2 if is_ascii else 6) * len(data) + _VALUE_BYTES * signs
