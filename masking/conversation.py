@@ -100,6 +100,7 @@ class ParsedElement:
     notes: what `WireFormat.read_notes` returns.
     size: what `WireFormat.measure_element` returns.
     reasoning_size: the part of it that is bound reasoning.
+    digest: of its content, the same whatever cache marks it carries.
     counted: its counted tokens.
     result_digests: a digest of each tool result, by which it is recognized.
     masked: the element as it was last masked, with what that depends on.
@@ -111,6 +112,7 @@ class ParsedElement:
     notes: Notes | None = field(default=None, init=False)
     size: ElementSize | None = field(default=None, init=False)
     reasoning_size: int | None = field(default=None, init=False)
+    digest: bytes | None = field(default=None, init=False)
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
     masked: MaskedElement | None = field(default=None, init=False)

@@ -241,7 +241,7 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
     element = known.element
     known.counted = counted = CountedElement(
         piece=Piece(
-            digest=digest_element(wire, item),
+            digest=known.digest or _keep_digest(wire, known),
             tokens=others + sum([tokens[text] for text in texts]),
             blocks=count_blocks(item),
             is_marked=is_marked(item),
@@ -269,10 +269,12 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
 def digest_elements(conversation: Conversation) -> list[bytes]:
     """Return the digest of each element of a request. Nothing is counted for that."""
     wire = conversation.wire
-    return [
-        known.counted.piece.digest if known.counted else digest_element(wire, known.item)
-        for known in conversation.parsed
-    ]
+    return [known.digest or _keep_digest(wire, known) for known in conversation.parsed]
+
+
+def _keep_digest(wire: WireFormat, known: ParsedElement) -> bytes:
+    known.digest = digest = digest_element(wire, known.item)
+    return digest
 
 
 def digest_element(wire: WireFormat, item: object) -> bytes:
