@@ -1,7 +1,6 @@
 """What was sent, and what that says of the next request: a ledger for each kind of request."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import count
 
 from addon.stages import Answered, Rewritten
@@ -74,6 +73,4 @@ class Ledgers:
             ledger = self._replayed
         entry = ledger.enter(sent, priced.pricing)
         untaken = measured.untaken if measured else ()
-        if not untaken:
-            return entry
-        return replace(entry, roads=self._roads.enter(untaken, sent, priced.pricing))
+        return self._roads.enter(entry, untaken, sent, priced.pricing)

@@ -5,13 +5,13 @@ chooses them. `OtherRoads` goes along those that are open to a conversation and 
 they can be billed beside it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
-from masking.accounting import Bill, Ledger, Prompt, Sent, read_prompt
+from masking.accounting import Bill, Entry, Ledger, Prompt, Sent, read_prompt
 from masking.conversation import take_apart
 from masking.errors import WireError
 from masking.memory import BoundaryMemory, Memories
@@ -172,11 +172,15 @@ class OtherRoads:
                 own.remember(rewrite)
                 yield Untaken(road.name, rewrite, read_prompt(rewrite, counter))
 
-    def enter(self, untaken: Iterable[Untaken], sent: Sent, pricing: Pricing) -> Mapping[str, Bill]:
-        """Return the bills of a request as they would have been by other roads.
+    def enter(
+        self, entry: Entry, untaken: Sequence[Untaken], sent: Sent, pricing: Pricing
+    ) -> Entry:
+        """Return the entry of a request with its bill beside those of other roads.
 
         sent: the request as it was sent, with what the provider counted of that.
         """
+        if not untaken:
+            return entry
         pieces = sent.pieces
         if pieces is None and sent.is_masked and sent.prompt.altered:
             pieces = sent.prompt.after
@@ -186,4 +190,4 @@ class OtherRoads:
             masked, left_unmasked = places_masked(rewrite.decisions), rewrite.left_unmasked
             own = replace(sent, prompt=prompt, masked=masked, left_unmasked=left_unmasked)
             bills[road] = self._ledgers[road].enter(own, pricing).bill
-        return bills
+        return replace(entry, bill=entry.bill.set_beside(bills))

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from addon.accounts import find_learned
 from addon.agents import AGENTS
-from addon.commands.road_table import RoadRow, print_roads
+from addon.commands.road_table import print_roads
 from addon.commands.terminal import print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
@@ -185,7 +185,7 @@ def print_answer(
     print_roads(
         console,
         [
-            RoadRow(f"{agent}, {_DATE.sub('', model or 'no model')}", group.bill, group.roads)
+            (f"{agent}, {_DATE.sub('', model or 'no model')}", group.bill)
             for agent, model, group in answer.list_models()
         ][:_MOST_MODELS],
     )
@@ -432,7 +432,12 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         "sessions": answer.sessions,
         **_describe_bill(answer.bill),
         "by_model": [
-            {"agent": agent, "model": model, **_describe_group(group)}
+            {
+                "agent": agent,
+                "model": model,
+                **_describe_group(group),
+                **_describe_roads(group.bill),
+            }
             for agent, model, group in answer.list_models()
         ],
         "by_tool_turns": [
@@ -454,23 +459,21 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
 
 
 def _describe_group(group: Group) -> dict[str, object]:
-    described: dict[str, object] = {"sessions": group.sessions, **_describe_bill(group.bill)}
-    if group.roads:
-        described["roads"] = {
-            name: _describe_beside(beside) for name, beside in group.roads.items()
+    return {"sessions": group.sessions, **_describe_bill(group.bill)}
+
+
+def _describe_roads(bill: Bill) -> dict[str, object]:
+    """Return what requests would have cost by other roads, and how far that may be off."""
+    roads = {
+        name: {
+            "dollars": beside.dollars.after,
+            "dollars_error": beside.dollars.error,
+            "input_tokens": beside.tokens.after,
+            "input_tokens_error": beside.tokens.error,
         }
-    return described
-
-
-def _describe_beside(beside: Bill) -> dict[str, float]:
-    """Return what requests would have cost by another road, and how far that may be off."""
-    dollars, tokens = beside.dollars, beside.tokens
-    return {
-        "dollars": dollars.after,
-        "dollars_error": dollars.error,
-        "input_tokens": tokens.after,
-        "input_tokens_error": tokens.error,
+        for name, beside in bill.roads.items()
     }
+    return {"roads": roads} if roads else {}
 
 
 def _describe_bill(bill: Bill) -> dict[str, object]:

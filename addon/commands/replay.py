@@ -45,7 +45,7 @@ from addon.commands.options import (
     replay_options,
     work_options,
 )
-from addon.commands.road_table import RoadRow, print_roads
+from addon.commands.road_table import print_roads
 from addon.commands.terminal import fits, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
@@ -501,7 +501,7 @@ def _print_tables(replays: Sequence[ReplayResult], *, total: bool) -> None:
         print_text(console, assumed)
     if len(replays) == 1:
         console.print(render_conversations(first, total=total))
-        print_roads(console, [RoadRow("all", first.totals.bill, first.totals.roads)])
+        print_roads(console, [("all", first.totals.bill)])
     else:
         console.print(_render_by_prices(replays))
     if first.passed_over:

@@ -1,7 +1,6 @@
 """The table at the end of a replay: what other roads would have cost, a row for each model."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -15,18 +14,13 @@ from masking.errors import printable
 from masking.roads import OPTIONAL_ROADS, Road
 
 
-class RoadRow(NamedTuple):
-    """What some requests cost with the settings at hand, and by other roads, as in `Totals`."""
+def print_roads(console: Console, rows: Sequence[tuple[str, Bill]]) -> None:
+    """Print what other roads would have cost, with what each gives up; nothing if none is open.
 
-    name: str
-    bill: Bill
-    roads: Mapping[str, Bill]
-
-
-def print_roads(console: Console, rows: Sequence[RoadRow]) -> None:
-    """Print what other roads would have cost, with what each gives up; nothing if none is open."""
-    rows = [row for row in rows if row.roads]
-    roads = [road for road in OPTIONAL_ROADS if any(road.name in row.roads for row in rows)]
+    rows: what some requests cost with the settings at hand, by their name.
+    """
+    rows = [(name, bill) for name, bill in rows if bill.roads]
+    roads = [road for road in OPTIONAL_ROADS if any(road.name in bill.roads for _, bill in rows)]
     if not roads:
         return
     print_text(console, "\nWhere the model binds its reasoning, other ways to save:")
@@ -34,8 +28,8 @@ def print_roads(console: Console, rows: Sequence[RoadRow]) -> None:
     shown.add_column("model", overflow="fold")
     for title in ("as set", *(road.name for road in roads)):
         shown.add_column(title, justify="right", no_wrap=True)
-    for row in rows:
-        shown.add_row(escape(printable(row.name)), *_list_cells(row, roads))
+    for name, bill in rows:
+        shown.add_row(escape(printable(name)), *_list_cells(bill, roads))
     console.print(shown)
     for road in roads:
         gives_up = f"{road.gives_up[0].lower()}{road.gives_up[1:]}"
@@ -44,17 +38,17 @@ def print_roads(console: Console, rows: Sequence[RoadRow]) -> None:
     print_text(console, f"What each changes, and for whom it is: {ROADS_PAGE}")
 
 
-def _list_cells(row: RoadRow, roads: Sequence[Road]) -> Iterator[str]:
+def _list_cells(bill: Bill, roads: Sequence[Road]) -> Iterator[str]:
     """Yield what was paid, then what each road would have cost: `$1.02 (-22% ±1)`."""
-    currency = find_currency(row.bill)
-    paid = row.bill.shown.after
+    currency = find_currency(bill)
+    paid = bill.shown.after
     yield (
         currency.render_bare(paid)
         if currency.is_dollars
         else f"{currency.render_bare(paid)} tokens"
     )
     for road in roads:
-        beside = row.roads.get(road.name)
+        beside = bill.roads.get(road.name)
         yield "" if beside is None else _render_cell(beside, paid, currency)
 
 

@@ -205,7 +205,7 @@ def describe_entry(entry: Entry) -> Mapping[str, object]:
                 round(bill.tokens.after, _TOKEN_DIGITS),
                 round(bill.tokens.error, _TOKEN_DIGITS),
             )
-            for name, bill in entry.roads.items()
+            for name, bill in entry.bill.roads.items()
         }
         or None,
         **_describe_arrival(entry.arrival),

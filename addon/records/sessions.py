@@ -19,6 +19,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -223,7 +224,7 @@ class _Open:
             prompt=tally.prompt_tokens,
             cached=tally.cached_tokens,
             waits=tuple(round(each, 3) for each in self._waits),
-            bill=shown.bill,
+            bill=replace(shown.bill, roads={}),  # nobody reads those here, and rows are many
             why=None if shown.changed else explain_unmasked(tally),
             loss=why_lost(shown),
             shortened=self._shortened,

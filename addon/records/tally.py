@@ -98,6 +98,7 @@ def read_bill(record: RequestRecord) -> Bill:
         unpriced=tokens,
         prompt_before=TokenKinds(*record.tokens_by_kind_before or ()),
         prompt_after=TokenKinds(*record.tokens_by_kind_after or ()),
+        roads=_read_roads(record),
     )
     dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
     if dollars_before is None or dollars_after is None:
@@ -121,8 +122,7 @@ def read_bill(record: RequestRecord) -> Bill:
     )
 
 
-def read_roads(record: RequestRecord) -> dict[str, Bill]:
-    """Return what a request cost, as `before`, beside what it would have cost by other roads."""
+def _read_roads(record: RequestRecord) -> dict[str, Bill]:
     paid, in_dollars = record.cost_tokens_after, record.cost_dollars_after
     if paid is None or not record.roads:
         return {}
@@ -341,8 +341,6 @@ class Tally:
     cleared_tokens: what it says that it cleared of them.
     droppings: requests whose provider was asked to drop reasoning: `asked`, or `refused`.
     drop_signs: what became of the output of conversations whose reasoning is bound, by id.
-    roads: what requests with bound reasoning cost, as `before`, beside what they would have cost by
-        other roads.
     tokens_before, tokens_after: of the requests, before and after masking; a request that asks how
         many tokens it has (`purpose` is `count`) sends none to a model.
     uncounted: requests whose tokens were not counted.
@@ -385,7 +383,6 @@ class Tally:
     cleared_tokens: int = 0
     droppings: Counter[str] = field(default_factory=Counter)
     drop_signs: dict[str, DropSign] = field(default_factory=dict)
-    roads: dict[str, Bill] = field(default_factory=dict)
     redaction: RedactionSum = field(default_factory=RedactionSum)
     reductions: Counter[str] = field(default_factory=Counter)
     tokens_before: int = 0
@@ -522,8 +519,6 @@ class Tally:
         self.bill += bill
         if record.masking != "observed":
             self.masked_bill += bill
-        for name, beside in read_roads(record).items():
-            self.roads[name] = self.roads.get(name, NO_BILL) + beside
         key = record.conversation_id
         is_changed = record.cost_tokens_before != record.cost_tokens_after
         if key is not None and (key in self.balances or is_changed or record.boundary_moved):

@@ -765,27 +765,24 @@ class OpenRoad(NamedTuple):
     error: float
 
 
-def find_roads(bill: Bill, roads: Mapping[str, Bill]) -> list[OpenRoad]:
-    """Return the roads by which a bill would have been lower for certain, the cheapest first.
-
-    roads: as in `Tally`.
-    """
+def find_roads(bill: Bill) -> list[OpenRoad]:
+    """Return the roads by which a bill would have been lower for certain, the cheapest first."""
     paid, found = bill.shown.after, []
-    for name, beside in roads.items():
+    for name, beside in bill.roads.items():
         money = beside.dollars if bill.is_in_dollars else beside.tokens
         if money.is_certain and money.saved >= _LEAST_SHARE * paid and name in ROADS:
             found.append(OpenRoad(ROADS[name], paid - money.saved, money.saved, money.error))
     return sorted(found, key=lambda each: each.cost)
 
 
-def render_roads(bill: Bill, roads: Mapping[str, Bill], whose: str = "this session") -> str:
+def render_roads(bill: Bill, whose: str = "this session") -> str:
     """Return what other roads would have cost; empty if none would have saved anything.
 
     `with --provider-clearing this session would have cost $1.02 instead of $1.31 (22% ±1 less),
     with --shorten $1.27 (3% less)`.
     """
     currency, paid, words = find_currency(bill), bill.shown.after, list[str]()
-    for road, cost, saved, error in find_roads(bill, roads):
+    for road, cost, saved, error in find_roads(bill):
         less = f"{saved / paid:.0%}{render_error(error / paid, '{:.0f}')} less"
         more = ", but perhaps more output" if road.adds_output else ""
         amount = currency.render(cost)
@@ -801,7 +798,7 @@ def tell_roads(tally: Tally) -> str:
     It is empty if none would have saved anything.
     """
     whose = "this session" if len(tally.conversations) < 2 else "these sessions"
-    roads = render_roads(tally.bill, tally.roads, whose)
+    roads = render_roads(tally.bill, whose)
     return f"{_capitalize(roads)}: {ROADS_PAGE}" if roads else ""
 
 

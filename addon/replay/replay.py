@@ -317,8 +317,8 @@ class _Replayer:
             pieces=pieces,
         )
         entry = self._ledger.enter(sent, pricing)
-        if self._roads is not None and untaken:
-            entry = replace(entry, roads=self._roads.enter(untaken, sent, pricing))
+        if self._roads is not None:
+            entry = self._roads.enter(entry, untaken, sent, pricing)
         return ReplayedRequest(
             number=number,
             model=conversation.model,

@@ -7,7 +7,7 @@ conversations to know whether every price is known.
 import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
 
 from addon.replay.references import SessionReferences
@@ -219,8 +219,6 @@ class Totals:
     bill: under the chosen policy; `sliding` where the window slides at every turn.
     arrival: what was left out at arrival.
     recorded: of the requests that were masked already when they were recorded, as they were sent.
-    roads: where reasoning is bound, what requests cost under the chosen policy, as `before`, beside
-        what they would cost by other roads.
     worst: the worst bill of any conversation; None if none costs anything.
     prices: how many requests were billed at each.
     """
@@ -239,7 +237,6 @@ class Totals:
     sliding: Bill = NO_BILL
     arrival: ArrivalTotals = NO_ARRIVAL
     recorded: Bill = NO_BILL
-    roads: Mapping[str, Bill] = field(default_factory=dict)
     worst: WorstBill | None = None
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
@@ -267,20 +264,11 @@ def _add_prices(some: _Prices, others: _Prices) -> _Prices:
     return tuple(counts.items())
 
 
-def add_roads(some: Mapping[str, Bill], others: Mapping[str, Bill]) -> Mapping[str, Bill]:
-    """Return the bills of two groups of requests by other roads together."""
-    if not others:
-        return some
-    names = dict.fromkeys((*some, *others))
-    return {name: some.get(name, NO_BILL) + others.get(name, NO_BILL) for name in names}
-
-
 _Add = Callable[[Any, Any], Any]
 
 _ADD_OTHERS: Mapping[str, _Add] = {
     "window_turns": max,
     "worst": _choose_worse,
-    "roads": add_roads,
     "prices": _add_prices,
 }
 _ADDING: Mapping[str, _Add] = {
@@ -352,7 +340,6 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
         sliding=compared.sliding.entry.bill,
         arrival=arrival,
         recorded=entry.recorded or NO_BILL,
-        roads={name: entry.bill.beside(road) for name, road in entry.roads.items()},
         worst=worst,
         chosen_rereads=rereads,
         sliding_rereads=compared.sliding_rereads,

@@ -7,6 +7,7 @@ shown or stored is read off one. `Ledger` makes that of a request.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import sqrt
+from typing import TypeVar
 
 # By how much it may be off
 
@@ -207,6 +208,8 @@ class Bill:
     standard: requests at the price of the standard tier of service, by the tier they asked for.
     on_plan: requests that a subscription pays for, so that dollars are what the API would cost.
     unknown: requests of which nobody knows what was saved; they stand as if nothing was.
+    roads: of the requests that another road was open to (see `masking.roads`), by its name, what
+        they cost, as `before`, beside what they would have cost by that road.
     """
 
     tokens: Money = NO_MONEY
@@ -222,6 +225,7 @@ class Bill:
     standard: _Counts = field(default_factory=dict)
     on_plan: int = 0
     unknown: int = 0
+    roads: Mapping[str, "Bill"] = field(default_factory=dict)
 
     def __add__(self, other: "Bill") -> "Bill":
         """Return the bill of two groups of requests together."""
@@ -235,10 +239,11 @@ class Bill:
             dollars_after=self.dollars_after + other.dollars_after,
             answers=self.answers + other.answers,
             answer_dollars=self.answer_dollars + other.answer_dollars,
-            borrowed=_add_counts(self.borrowed, other.borrowed),
-            standard=_add_counts(self.standard, other.standard),
+            borrowed=_add_each(self.borrowed, other.borrowed, 0),
+            standard=_add_each(self.standard, other.standard, 0),
             on_plan=self.on_plan + other.on_plan,
             unknown=self.unknown + other.unknown,
+            roads=_add_each(self.roads, other.roads, NO_BILL),
         )
 
     @property
@@ -276,8 +281,8 @@ class Bill:
         )
         return replace(self, tokens=tokens, dollars=dollars, unpriced=unpriced)
 
-    def beside(self, other: "Bill") -> "Bill":
-        """Return what requests cost, as `before`, beside what they would have cost by another bill.
+    def set_beside(self, roads: Mapping[str, "Bill"]) -> "Bill":
+        """Return the bill of a request beside those that it would have had by other roads.
 
         How far the difference may be off is what the other bill says of its own.
         """
@@ -285,11 +290,15 @@ class Bill:
         def compare(own: Money, others: Money) -> Money:
             return Money(own.requests, own.after, others.after, others.margin)
 
-        return Bill(
-            tokens=compare(self.tokens, other.tokens),
-            dollars=compare(self.dollars, other.dollars),
-            unpriced=compare(self.unpriced, other.unpriced),
-        )
+        compared = {
+            name: Bill(
+                tokens=compare(self.tokens, road.tokens),
+                dollars=compare(self.dollars, road.dollars),
+                unpriced=compare(self.unpriced, road.unpriced),
+            )
+            for name, road in roads.items()
+        }
+        return replace(self, roads=compared)
 
     def without_saving(self) -> "Bill":
         """Return the bill of requests of which nobody knows what was saved."""
@@ -305,13 +314,19 @@ class Bill:
             prompt_after=self.prompt_before,
             dollars_after=self.dollars_before,
             unknown=self.tokens.requests,
+            roads={},
         )
 
 
 NO_BILL = Bill()
 
 
-def _add_counts(some: _Counts, others: _Counts) -> _Counts:
+_Amount = TypeVar("_Amount", int, Bill)
+
+
+def _add_each(
+    some: Mapping[str, _Amount], others: Mapping[str, _Amount], nothing: _Amount
+) -> Mapping[str, _Amount]:
     if not others:
         return some
-    return {key: some.get(key, 0) + others.get(key, 0) for key in (*some, *others)}
+    return {key: some.get(key, nothing) + others.get(key, nothing) for key in {**some, **others}}

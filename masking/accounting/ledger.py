@@ -7,7 +7,7 @@ it begins with. Only digests are remembered, a bounded number of them, and in me
 import math
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
@@ -88,7 +88,6 @@ class Entry:
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     tripped: whether that begins with this request.
     recorded: its bill as it was sent, where it was masked already when it was recorded.
-    roads: its bills as they would have been by other roads, by their names (see `masking.roads`).
     """
 
     cost: Cost
@@ -101,7 +100,6 @@ class Entry:
     move: MovePrice | None = None
     arrival: ArrivalSaving | None = None
     recorded: Bill | None = None
-    roads: Mapping[str, Bill] = field(default_factory=dict)
 
     @property
     def moved(self) -> bool:

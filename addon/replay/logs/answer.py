@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import sqrt
-from types import MappingProxyType
 from typing import NamedTuple
 
 from addon.replay.logs.session import Account, CostOnly
-from addon.replay.totals import Totals, add_roads
+from addon.replay.totals import Totals
 from masking.accounting import NO_BILL, Bill
 
 
@@ -47,28 +46,20 @@ class LoggedSession(NamedTuple):
 class Group:
     """Sessions that have something in common.
 
-    bound, held, roads: as in `Totals`.
+    bound, held: as in `Totals`.
     """
 
     sessions: int = 0
     bill: Bill = NO_BILL
     bound: int = 0
     held: int = 0
-    roads: Mapping[str, Bill] = field(default_factory=dict)
 
-    def add(
-        self,
-        bill: Bill,
-        bound: int = 0,
-        held: int = 0,
-        roads: Mapping[str, Bill] = MappingProxyType({}),
-    ) -> None:
+    def add(self, bill: Bill, bound: int = 0, held: int = 0) -> None:
         """Add a session."""
         self.sessions += 1
         self.bill += bill
         self.bound += bound
         self.held += held
-        self.roads = add_roads(self.roads, roads)
 
 
 LENGTHS = (10, 30, 100)
@@ -119,8 +110,7 @@ class LogAnswer:
             if session.cost_only == "shortened":
                 continue
             group = self.by_model.setdefault((session.agent, model), Group())
-            roads = totals.roads if is_known else {}
-            group.add(bill, totals.bound, totals.held, roads)
+            group.add(bill, totals.bound, totals.held)
             if is_known:
                 self.hidden += totals
         self.unread.update(session.unread)
