@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from addon.counts import pluralize
 from addon.records.words import Currency
-from masking.accounting import Move, divide_savings, label_reasons
+from masking.accounting import Move, label_reasons
 from masking.model import Reason
 
 Part = Mapping[str, Any]
@@ -212,41 +212,6 @@ def masking_map(rows: Sequence[Row]) -> list[Part]:
 # The moves of a boundary
 
 
-class ShownMove(NamedTuple):
-    """A move, at a `request` counted from 0.
-
-    results: how many results it masked.
-    removed: the tokens that it took out.
-    price: what it cost, as what follows the newly masked results was written to the cache anew.
-    saved: what it has saved up to the last request, its price not deducted.
-    repaid_at: the request by which it had saved its price; None if it has not.
-    """
-
-    request: int
-    results: int
-    removed: float
-    price: float
-    saved: float = 0.0
-    repaid_at: int | None = None
-
-    @property
-    def net(self) -> float:
-        """What it has saved beyond its price; less than 0 if it has not paid off."""
-        return self.saved - self.price
-
-
-def earn(
-    moves: Sequence[ShownMove], saved: Sequence[float], removed_before: float = 0.0
-) -> list[ShownMove]:
-    """Return moves with what each has saved.
-
-    saved, removed_before: as of `divide_savings`; prices and savings are in one unit.
-    """
-    prices = [Move(move.request, move.removed, move.price) for move in moves]
-    earned = divide_savings(prices, saved, removed_before)
-    return [move._replace(**each._asdict()) for move, each in zip(moves, earned, strict=True)]
-
-
 _MOVES = (
     Column("At request"),
     Column("Results newly masked", "wide"),
@@ -258,7 +223,7 @@ _MOVES = (
 )
 
 
-def moves_of(moves: Sequence[ShownMove], count: int, currency: Currency) -> list[Part]:
+def moves_of(moves: Sequence[Move], count: int, currency: Currency) -> list[Part]:
     """Return what the moves of a conversation of `count` requests cost and saved."""
     heading = title("Moves of the boundary")
     if not moves:
@@ -269,7 +234,7 @@ def moves_of(moves: Sequence[ShownMove], count: int, currency: Currency) -> list
         f"price. Price, saved since and net are in {unit}, up to the last of "
         f"{pluralize(count, 'request')}."
     )
-    total = ShownMove(
+    total = Move(
         request=0,
         results=sum(move.results for move in moves),
         removed=sum(move.removed for move in moves),
@@ -282,7 +247,7 @@ def moves_of(moves: Sequence[ShownMove], count: int, currency: Currency) -> list
     return [heading, text(note, "note"), table(caption, _MOVES, rows, foot)]
 
 
-def _tell(move: ShownMove, repaid: str, currency: Currency) -> tuple[Cell, ...]:
+def _tell(move: Move, repaid: str, currency: Currency) -> tuple[Cell, ...]:
     return (
         f"{move.results:,}",
         f"{move.removed:,.0f}",
@@ -293,7 +258,7 @@ def _tell(move: ShownMove, repaid: str, currency: Currency) -> tuple[Cell, ...]:
     )
 
 
-def _say_when(move: ShownMove) -> str:
+def _say_when(move: Move) -> str:
     if move.repaid_at is None or move.net < 0:
         return "not yet"
     return "at once" if move.repaid_at == move.request else f"{move.repaid_at + 1:,}"

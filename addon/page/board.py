@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from addon.records.holdout import Holdout
 from addon.records.record import RequestRecord
-from addon.records.tally import Tally
+from addon.records.tally import Tally, read_bill
 from addon.request import one_line
-from masking.accounting import PARTS
+from masking.accounting import PARTS, Money
 
 Described = Mapping[str, Any]
 """What the page gets, as JSON."""
@@ -44,14 +44,13 @@ class ShownRequest(NamedTuple):
     clearing: whether the provider was asked to clear older results, as in a record.
     sent, spared: the tokens that were sent, and those that masking took out.
     prompt, cached: the tokens that the provider reported.
-    tokens_before, tokens_after, dollars_before, dollars_after: its bill, unmasked and as sent.
+    in_tokens, in_dollars: what it cost; nothing where that is not known.
     parts: what `sent` is composed of, in the order of `PARTS`.
     moved: whether the boundary moved.
     move_price: what that cost, in input tokens.
     row: its row of the masking map, as in a record.
     shortened: the results that were sent shortened, masked since or not.
     left_out: the tokens that were left out of them, a part of `spared`.
-    arrival_tokens, arrival_dollars: what that saved of its bill.
     quota: what its answer told of a plan's quota, in percent by the name of the window.
     """
 
@@ -68,23 +67,19 @@ class ShownRequest(NamedTuple):
     parts: tuple[int, ...] | None
     prompt: int | None
     cached: int | None
-    tokens_before: float | None
-    tokens_after: float | None
-    dollars_before: float | None
-    dollars_after: float | None
+    in_tokens: Money
+    in_dollars: Money
     moved: bool
     move_price: float | None
     row: Row | None
     shortened: int = 0
     left_out: int = 0
-    arrival_tokens: float = 0.0
-    arrival_dollars: float = 0.0
     quota: tuple[tuple[str, float], ...] = ()
 
 
 def show(record: RequestRecord) -> ShownRequest:
     """Return what the page keeps of a record."""
-    row = record.result_reasons
+    row, bill = record.result_reasons, read_bill(record)
     before, after = record.request_tokens_before, record.request_tokens_after
     return ShownRequest(
         time=record.time,
@@ -100,17 +95,13 @@ def show(record: RequestRecord) -> ShownRequest:
         parts=None if (parts := record.composition) is None else _list_parts(parts),
         prompt=record.prompt_tokens,
         cached=record.cached_tokens,
-        tokens_before=record.cost_tokens_before,
-        tokens_after=record.cost_tokens_after,
-        dollars_before=record.cost_dollars_before,
-        dollars_after=record.cost_dollars_after,
+        in_tokens=bill.tokens,
+        in_dollars=bill.dollars,
         moved=record.boundary_moved,
         move_price=record.move_price_tokens,
         row=None if row is None or len(row) > _MOST_RUNS else tuple(map(_share, row)),
         shortened=record.shortened,
         left_out=record.left_out_tokens,
-        arrival_tokens=record.arrival_saved_tokens or 0.0,
-        arrival_dollars=record.arrival_saved_dollars or 0.0,
         quota=tuple((window.label, 100 * window.used) for window in record.quota or ()),
     )
 

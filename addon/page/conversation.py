@@ -10,12 +10,10 @@ from addon.look.parts import (
     Column,
     Part,
     Series,
-    ShownMove,
     amount,
     cell,
     chart,
     charts,
-    earn,
     legend,
     masking_map,
     more,
@@ -30,7 +28,7 @@ from addon.look.parts import (
 from addon.page.board import Conversation, ShownRequest
 from addon.records.tally import Tally
 from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
-from masking.accounting import PARTS
+from masking.accounting import NO_MONEY, PARTS, Money, Move, divide_savings
 
 
 def is_observed_only(tally: Tally) -> bool:
@@ -55,7 +53,8 @@ def list_parts(conversation: Conversation) -> Iterator[Part]:
     if not requests:
         return
     currency = find_unit(conversation)
-    steps, saved = list_savings(conversation), accumulate_savings(conversation)
+    steps = [money.saved for money in list_money(conversation)]
+    saved = accumulate_savings(conversation)
     moves = find_moves(conversation)
     yield from _chart(requests, saved, [move.request for move in moves], currency)
     yield from masking_map([request.row or () for request in requests])
@@ -98,58 +97,48 @@ def find_unit(conversation: Conversation) -> Currency:
 def accumulate_savings(conversation: Conversation) -> list[float]:
     """Return what was saved up to each request that is kept, in the conversation's unit."""
     money = shown_sums(conversation.tally).masked_bill.shown
-    steps = list_savings(conversation)
+    steps = [each.saved for each in list_money(conversation)]
     before = money.saved - sum(steps)  # what those saved that are not kept any more
     return [round(before + total, 6) for total in accumulate(steps)]
 
 
-def list_savings(conversation: Conversation) -> list[float]:
-    """Return what each request that is kept saved."""
+def list_money(conversation: Conversation) -> list[Money]:
+    """Return what each request that is kept cost, in the conversation's unit."""
     is_observed = is_observed_only(conversation.tally)
     unit = find_unit(conversation)
     # What masking would have saved is no part of what was saved where some requests were masked.
     return [
-        _save(request, unit) if is_observed or not request.observed else 0.0
+        _choose_money(request, unit) if is_observed or not request.observed else NO_MONEY
         for request in conversation.requests
     ]
 
 
-def _save(request: ShownRequest, unit: Currency) -> float:
-    if unit.is_dollars:
-        return (request.dollars_before or 0.0) - (request.dollars_after or 0.0)
-    return (request.tokens_before or 0.0) - (request.tokens_after or 0.0)
+def _choose_money(request: ShownRequest, unit: Currency) -> Money:
+    return request.in_dollars if unit.is_dollars else request.in_tokens
 
 
 # The moves of the boundary
 
 
-def find_moves(conversation: Conversation) -> list[ShownMove]:
+def find_moves(conversation: Conversation) -> list[Move]:
     """Return the moves of the requests that are kept, in order."""
     requests, unit = [*conversation.requests], find_unit(conversation)
-    # What was left out at arrival, no move has saved.
-    saved = [
-        saved - (_save_at_arrival(request, unit) if saved else 0.0)
-        for saved, request in zip(list_savings(conversation), requests, strict=True)
-    ]
     moves = [_read_move(at, requests, unit) for at, each in enumerate(requests) if each.moved]
     # What was taken out before the first request that is kept has its part, too.
     is_first_kept = bool(requests) and not requests[0].moved
-    return earn(moves, saved, float(_spared_by_moves(requests[0])) if is_first_kept else 0.0)
+    removed_before = float(_spared_by_moves(requests[0])) if is_first_kept else 0.0
+    return divide_savings(moves, list_money(conversation), removed_before)
 
 
-def _save_at_arrival(request: ShownRequest, unit: Currency) -> float:
-    return request.arrival_dollars if unit.is_dollars else request.arrival_tokens
-
-
-def _read_move(at: int, requests: Sequence[ShownRequest], unit: Currency) -> ShownMove:
+def _read_move(at: int, requests: Sequence[ShownRequest], unit: Currency) -> Move:
     """Return a move as it stands at its own request."""
     request = requests[at]
     last = requests[at - 1] if at else None
     masked, spared = (last.masked, _spared_by_moves(last)) if last else (0, 0)
     price = request.move_price or 0.0
     if unit.is_dollars:
-        price *= (request.dollars_after or 0.0) / (request.tokens_after or 1.0)
-    return ShownMove(at, request.masked - masked, _spared_by_moves(request) - spared, price)
+        price *= request.in_dollars.after / (request.in_tokens.after or 1.0)
+    return Move(at, request.masked - masked, _spared_by_moves(request) - spared, price)
 
 
 def _spared_by_moves(request: ShownRequest) -> int:

@@ -32,7 +32,7 @@ from masking.accounting.ledger import (
     Sent,
     chain,
 )
-from masking.accounting.moves import Earned, Move, divide_savings
+from masking.accounting.moves import Move, divide_savings
 from masking.accounting.prefix_cache import (
     CachePoints,
     PrefixCache,
@@ -73,7 +73,6 @@ __all__ = [
     "Bill",
     "CachePoints",
     "Cost",
-    "Earned",
     "Entry",
     "LatestRequests",
     "Ledger",

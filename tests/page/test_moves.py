@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from addon.look.parts import ShownMove
 from addon.page.board import Board
 from addon.page.conversation import accumulate_savings, find_moves
 from addon.page.describe import describe_conversation
+from masking.accounting import Move
 from tests.support.made_up_records import bill, record
 from tests.support.marks import as_one_test
 from tests.support.page_parts import find_table, list_texts
@@ -34,7 +34,7 @@ def request(
 UNPRICED_ALL = {"cost_dollars_before": None, "cost_dollars_after": None}
 
 
-def tell(*requests: object, kept: int = 99) -> list[ShownMove]:
+def tell(*requests: object, kept: int = 99) -> list[Move]:
     board = Board(max_requests=kept)
     for fields in requests:
         if isinstance(fields, Mapping):
@@ -51,38 +51,38 @@ def tell(*requests: object, kept: int = 99) -> list[ShownMove]:
         pytest.param([request(0, 0.0), request(0, 0.0)], [], id="no move"),
         pytest.param(
             [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0), request(32, 2.0)],
-            [ShownMove(1, 3, 32, 5.0, 5.0, 3)],
+            [Move(1, 3, 32, 5.0, 5.0, 3)],
             id="one move",
         ),
         pytest.param(
             [request(0, 0.0), request(32, -4.0, 5.0), request(32, 2.0)],
-            [ShownMove(1, 3, 32, 5.0, 3.0, None)],
+            [Move(1, 3, 32, 5.0, 3.0, None)],
             id="not paid off yet",
         ),
         pytest.param(
             [request(32, 3.0, 0.0), request(64, 2.0, 4.0), request(64, 6.0)],
-            [ShownMove(0, 3, 32, 0.0, 9.0, 0), ShownMove(1, 3, 32, 4.0, 6.0, 2)],
+            [Move(0, 3, 32, 0.0, 9.0, 0), Move(1, 3, 32, 4.0, 6.0, 2)],
             id="a second move shares what is saved from there on",
         ),
         pytest.param(
             [request(32, 3.0), request(64, 2.0, 4.0), request(64, 6.0)],
-            [ShownMove(1, 3, 32, 4.0, 6.0, 2)],
+            [Move(1, 3, 32, 4.0, 6.0, 2)],
             id="an earlier move that is forgotten has its share",
         ),
         pytest.param(
             [request(0, 0.0), request(-5, -1.0, 0.0)],
-            [ShownMove(1, -1, -5, 0.0, -1.0, None)],
+            [Move(1, -1, -5, 0.0, -1.0, None)],
             id="placeholders that are longer",
         ),
         pytest.param(
             [request(0, 0.0), request(32, 1.0, 0.0, request_tokens_before=None)],
-            [ShownMove(1, 3, 0, 0.0, 1.0, 1)],
+            [Move(1, 3, 0, 0.0, 1.0, 1)],
             id="tokens that were not counted",
         ),
     ],
 )
 def test_each_move_has_its_price_and_its_share_of_what_was_saved(
-    requests: list[object], expected: list[ShownMove]
+    requests: list[object], expected: list[Move]
 ) -> None:
     assert expected == tell(*requests)
 
@@ -109,7 +109,7 @@ def test_no_move_has_what_was_left_out_at_arrival() -> None:
         board.add(record(**fields))
     found = board.find("c")
     assert found is not None
-    assert [ShownMove(1, 3, 32, 5.0, 5.0, 3)] == find_moves(found)
+    assert [Move(1, 3, 32, 5.0, 5.0, 3)] == find_moves(found)
     assert [5.0, 6.0, 13.0, 20.0] == accumulate_savings(found)
     assert any(
         "at arrival $20.00" in text for text in list_texts(describe_conversation(found)["parts"])

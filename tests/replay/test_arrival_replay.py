@@ -114,7 +114,7 @@ def test_where_masking_is_off_nothing_is_shortened() -> None:
 
 def test_no_move_has_what_was_saved_at_arrival() -> None:
     requests = replay_all(grow(run_tests(25)), settings(pricing=(0.5, 1.0)))
-    moves = find_moves(requests, lambda bill: bill.cost)
+    moves = find_moves(requests, "input_tokens")
     saved = sum(each.entry.cost.before.cost - each.entry.cost.after.cost for each in requests)
     by_arrival = sum(each.entry.arrival.cost for each in requests if each.entry.arrival)
     assert moves

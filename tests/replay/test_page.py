@@ -29,7 +29,7 @@ from addon.replay.report.page import (
 from addon.replay.report.tables import POLICIES
 from addon.replay.totals import Comparison
 from addon.version import VERSION
-from masking.accounting import PARTS
+from masking.accounting import NO_BILL, PARTS
 from masking.accounting.cost import PromptCost, price_move
 from masking.model import REASONS, ChangeReason, KeepReason
 from masking.prices import CachePricing
@@ -324,7 +324,7 @@ def test_a_request_without_a_model_is_to_an_unknown_one() -> None:
 
 def test_moves_are_told_with_what_they_have_saved() -> None:
     comparison = replayed(Talk())
-    moves = find_moves(comparison.chosen, in_dollars)
+    moves = find_moves(comparison.chosen, "usd")
     *rows, _ = find_table(described(comparison), "Moves of the boundary")
     assert len(moves) > 1
     assert [[f"{move.request + 1}", render_dollars(move.net)] for move in moves] == [
@@ -338,8 +338,8 @@ def test_a_move_that_costs_nothing_has_no_price() -> None:
     (request,) = comparison.chosen
     cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
     move = price_move(None, cost, request.pricing)
-    entry = dataclasses.replace(request.entry, cost=cost, move=move)
-    (described_move,) = find_moves([dataclasses.replace(request, entry=entry)], in_tokens)
+    entry = dataclasses.replace(request.entry, bill=NO_BILL, move=move)
+    (described_move,) = find_moves([dataclasses.replace(request, entry=entry)], "input_tokens")
     assert 0 == described_move.price
 
 

@@ -13,10 +13,8 @@ from addon.look.parts import (
     Column,
     Part,
     Series,
-    ShownMove,
     chart,
     charts,
-    earn,
     figures,
     legend,
     masking_map,
@@ -47,9 +45,10 @@ from addon.replay.totals import (
     CostUnit,
     add_all,
     assumed_prices,
+    choose_money,
     summarize,
 )
-from masking.accounting import MovePrice, PromptCost, run_lengths
+from masking.accounting import Move, MovePrice, PromptCost, divide_savings, run_lengths
 from masking.arrival import ArrivalPolicy
 from masking.errors import printable
 from masking.model import Reason
@@ -191,8 +190,8 @@ def _list_parts(comparison: Comparison) -> Iterator[Part]:
     requests, bills = comparison.chosen, bills_by_policy(comparison)
     is_known = all(bill.dollars is not None for bill in bills["chosen"])
     currency = DOLLARS if is_known else INPUT_TOKENS
-    value = _VALUES["usd" if is_known else "input_tokens"]
-    moves = find_moves(requests, value)
+    unit: CostUnit = "usd" if is_known else "input_tokens"
+    value, moves = _VALUES[unit], find_moves(requests, unit)
     moved = [move.request for move in moves]
     yield title(printable(comparison.name))
     yield text(_introduce(comparison), "note")
@@ -219,10 +218,9 @@ def _list_parts(comparison: Comparison) -> Iterator[Part]:
     )
     yield from masking_map([run_lengths(request.reasons) for request in requests])
     yield from moves_of(moves, len(requests), currency)
-    unit = name_unit(currency)
     yield figures(
         "All figures of this conversation, as a table",
-        f"Tokens of each request, and bills in {unit}",
+        f"Tokens of each request, and bills in {name_unit(currency)}",
     )
 
 
@@ -303,27 +301,14 @@ def _round(values: Iterable[float], digits: int) -> list[float]:
     return [int(value) if value == int(value) else value for value in rounded]
 
 
-def find_moves(requests: Sequence[ReplayedRequest], value: Value) -> list[ShownMove]:
+def find_moves(requests: Sequence[ReplayedRequest], unit: CostUnit) -> list[Move]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _read_move(at, requests[at - 1].reasons if at else (), request, move, value)
+        _read_move(at, requests[at - 1].reasons if at else (), request, move, unit)
         for at, request in enumerate(requests)
         if (move := request.entry.move) is not None
     ]
-    costs = [request.entry.cost for request in requests]
-    saved = [
-        value(cost.before) - value(cost.after) - _value_arrival(request, cost.after, value)
-        for request, cost in zip(requests, costs, strict=True)
-    ]
-    return earn(moves, saved)
-
-
-def _value_arrival(request: ReplayedRequest, paid: PromptCost, value: Value) -> float:
-    """Return what arrival saved at a request, which no move has."""
-    arrival = request.entry.arrival
-    if arrival is None:
-        return 0.0
-    return value(paid._replace(cost=arrival.cost, dollars=arrival.dollars))
+    return divide_savings(moves, [choose_money(each.entry.bill, unit) for each in requests])
 
 
 def _read_move(
@@ -331,14 +316,14 @@ def _read_move(
     reasons_before: Sequence[Reason],
     request: ReplayedRequest,
     move: MovePrice,
-    value: Value,
-) -> ShownMove:
+    unit: CostUnit,
+) -> Move:
     """Return a move as it stands at its own request."""
-    bill = request.entry.cost.after
+    bill = request.entry.bill
     reasons = zip_longest(reasons_before, request.reasons)
-    return ShownMove(
+    return Move(
         request=at,
         results=sum(before != "masked" == now for before, now in reasons),
         removed=move.removed,
-        price=move.price * value(bill) / bill.cost if bill.cost else 0.0,
+        price=move.price * choose_money(bill, unit).after / (bill.tokens.after or 1.0),
     )
