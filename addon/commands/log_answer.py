@@ -7,7 +7,6 @@ much.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -40,9 +39,8 @@ from addon.records.words import (
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LENGTHS, Group, LogAnswer, LoggedSession
 from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
-from addon.replay.numbers import describe_arrival, explain_nothing
+from addon.replay.numbers import describe_arrival, dump_arrival, explain_nothing
 from addon.replay.report.page import LogSection
-from addon.replay.totals import summarize_arrival
 from addon.store import StoreError
 from masking.accounting import NO_BILL, Bill, is_about_nothing
 from masking.errors import printable
@@ -311,9 +309,11 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
                 f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
             )
         yield line
-    if (arrival := summarize_arrival(hidden.arrival, answer.bill.shown)) is not None:
-        currency = Currency(is_dollars=answer.bill.is_in_dollars)
-        yield describe_arrival(arrival, hidden.chosen_rereads.calls, currency.render)
+    currency = Currency(is_dollars=answer.bill.is_in_dollars)
+    if told := describe_arrival(
+        hidden.arrival, hidden.chosen_rereads.calls, answer.bill.shown, currency
+    ):
+        yield told
     if hidden.recorded.tokens.requests:
         yield describe_recorded(hidden.recorded, answer.bill.tokens.requests)
     if others := {why: each for why, each in answer.cost_only.items() if why != "shortened"}:
@@ -423,7 +423,7 @@ def describe_log(session: LoggedSession) -> dict[str, object]:
 
 def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, object]:
     """Return what `--json` has of all sessions of logs together."""
-    arrival = summarize_arrival(answer.hidden.arrival, answer.bill.shown)
+    arrival = dump_arrival(answer.hidden.arrival, answer.bill.shown)
     return {
         "found": [
             {"agent": each.agent, "place": str(each.place), "logs": len(each.logs)}
@@ -450,7 +450,7 @@ def describe_answer(answer: LogAnswer, found: Sequence[FoundLogs]) -> dict[str, 
         ],
         "cost_only": {why: _describe_group(group) for why, group in answer.cost_only.items()},
         "accounts": {kind: _describe_group(group) for kind, group in answer.accounts.items()},
-        **({"arrival": asdict(arrival)} if arrival else {}),
+        **({"arrival": arrival} if arrival else {}),
         "borrowed_prices": dict(answer.bill.borrowed),
         "standard_prices": dict(answer.bill.standard),
         "uncounted_sessions": answer.uncounted,

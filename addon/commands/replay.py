@@ -60,7 +60,7 @@ from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
 from addon.replay.logs.log import LogChoice
 from addon.replay.logs.session import Account, CostOnly, LogSession, depends_on_account
-from addon.replay.numbers import describe_arrival, explain_nothing
+from addon.replay.numbers import describe_arrival, dump_totals, explain_nothing, list_cells
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
@@ -70,17 +70,14 @@ from addon.replay.totals import (
     ComparedRequest,
     ConversationSums,
     ConversationTotals,
-    CostUnit,
-    Summary,
     Totals,
     assumed_prices,
+    choose_money,
     compare_requests,
     gather,
     name_conversations,
-    summarize,
 )
 from addon.version import VERSION
-from masking.accounting import Bill
 from masking.errors import printable
 from masking.wire import is_binding_assumed
 
@@ -429,7 +426,7 @@ class _Conversation:
     def finish(self, name: str, logged: LoggedSession | None) -> ReplayedConversation:
         totals, requests, chart = self._sums.totals, "", ""
         if self._wanted.requests:
-            document = {"name": name, **asdict(summarize(totals)), "per_request": self._described}
+            document = {"name": name, **dump_totals(totals), "per_request": self._described}
             if logged is not None:
                 document = {**describe_log(logged), **document}
             requests = textwrap.indent(json.dumps(document, indent=1), "  ")
@@ -456,7 +453,7 @@ def write_json(replay: ReplayResult, out: TextIO) -> None:
     """Write every figure: in total, by conversation, and by request."""
     head: dict[str, object] = {
         "assumed_prices": [assumed._asdict() for assumed in assumed_prices(replay.totals)],
-        "total": asdict(summarize(replay.totals)),
+        "total": dump_totals(replay.totals),
         "passed_over": replay.passed_over,
     }
     if replay.found:
@@ -573,27 +570,25 @@ class ReplayTable:
 
     first: the columns that name the rows.
     rows, totals: a name and the sums of each row.
-    bill, recorded: of all, as in `Totals`.
+    whole: what the sentences around the table are about.
     """
 
     first: tuple[str, ...]
-    rows: Sequence[tuple[str, Summary]]
-    bill: Bill
-    recorded: Bill
-    totals: Sequence[tuple[str, Summary]] = ()
+    rows: Sequence[tuple[str, Totals]]
+    whole: Totals
+    totals: Sequence[tuple[str, Totals]] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
-        rows = [*self.totals, *self.rows]
-        _, summary = rows[0]
-        unit, currency = UNITS[summary.cost_unit], find_currency(self.bill)
-        if currency.basis and summary.cost_unit == "usd":
+        rows, whole = [*self.totals, *self.rows], self.whole
+        unit, currency = UNITS[whole.unit], find_currency(whole.bill)
+        if currency.basis and whole.unit == "usd":
             unit += f", {currency.basis}"
-        yield f"The prompts of {pluralize(summary.requests, 'request')}; costs in {unit}\n"
-        costs = (*_COSTS, *(_PARTS if any(each.arrival for _, each in rows) else ()))
-        whole = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
-        if fits(whole, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
-            yield whole
+        yield f"The prompts of {pluralize(whole.requests, 'request')}; costs in {unit}\n"
+        costs = (*_COSTS, *(_PARTS if any(each.arrival.results for _, each in rows) else ()))
+        table = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
+        if fits(table, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
+            yield table
         else:
             yield self._render((*self.first, *costs))
             yield ""
@@ -601,13 +596,14 @@ class ReplayTable:
         yield _EXPLANATION
         if costs != _COSTS:
             yield _EXPLANATION_OF_PARTS
-        if summary.arrival is not None:
-            currency = Currency(is_dollars=summary.cost_unit == "usd")
-            yield f"\n{describe_arrival(summary.arrival, summary.calls, currency.render)}"
-        if left := render_range(summary.money):
-            yield f"\nSaved {_render_cells(summary)['saved']}{left}."
-        if self.recorded.tokens.requests:
-            yield f"\n{describe_recorded(self.recorded, summary.requests)}"
+        money = choose_money(whole.bill, whole.unit)
+        unnamed = Currency(is_dollars=whole.unit == "usd")
+        if told := describe_arrival(whole.arrival, whole.chosen_rereads.calls, money, unnamed):
+            yield f"\n{told}"
+        if left := render_range(money):
+            yield f"\nSaved {render_saved_percent(money.before, money.saved, money.error)}{left}."
+        if whole.recorded.tokens.requests:
+            yield f"\n{describe_recorded(whole.recorded, whole.requests)}"
 
     def _render(self, columns: Sequence[str]) -> Table:
         table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
@@ -615,8 +611,8 @@ class ReplayTable:
         for name in columns[1:]:
             table.add_column(name, justify="right", no_wrap=True)
         for section in (self.rows, self.totals):
-            for name, summary in section:
-                cells = _render_cells(summary)
+            for name, totals in section:
+                cells = list_cells(totals, self.whole.unit)
                 table.add_row(escape(printable(name)), *(cells[column] for column in columns[1:]))
             table.add_section()
         return table
@@ -624,13 +620,12 @@ class ReplayTable:
 
 def render_conversations(replay: ReplayResult, *, total: bool = False) -> ReplayTable:
     """Return a row for each conversation, unless only the `total` is wanted, and one for all."""
-    every, found = summarize(replay.totals), [] if total else replay.conversations
+    found = [] if total else replay.conversations
     return ReplayTable(
         first=("conversation", "requests"),
-        rows=[(_name(name, totals), summarize(totals, every.cost_unit)) for name, totals in found],
-        totals=[] if len(found) == 1 else [("all", every)],
-        bill=replay.totals.bill,
-        recorded=replay.totals.recorded,
+        rows=[(_name(name, totals), totals) for name, totals in found],
+        totals=[] if len(found) == 1 else [("all", replay.totals)],
+        whole=replay.totals,
     )
 
 
@@ -643,9 +638,8 @@ def _render_by_prices(replays: Sequence[ReplayResult]) -> ReplayTable:
     """Return a row for each price of a cached token."""
     return ReplayTable(
         first=("cached, written token",),
-        rows=[(_render_prices(each.settings), summarize(each.totals)) for each in replays],
-        bill=replays[0].totals.bill,
-        recorded=replays[0].totals.recorded,
+        rows=[(_render_prices(each.settings), each.totals) for each in replays],
+        whole=replays[0].totals,
     )
 
 
@@ -655,42 +649,3 @@ def _render_prices(settings: ReplaySettings) -> str:
         return "as listed"
     read, write = pricing
     return f"{read:g}, {write:g}" + (" (no cache)" if read >= write else "")
-
-
-def _render_cells(summary: Summary) -> dict[str, str]:
-    """Return the cells of a row, by the column."""
-    return {
-        "requests": f"{summary.requests:,}",
-        "tokens before": f"{summary.tokens_before:,}",
-        "tokens after": f"{summary.tokens_after:,}",
-        "all sent": _render_cost(summary.cost_before, summary.cost_unit),
-        "sliding": _render_cost(summary.cost_sliding, summary.cost_unit),
-        "chosen": _render_cost(summary.cost_after, summary.cost_unit),
-        "saved": render_saved_percent(
-            summary.cost_before, summary.cost_before - summary.cost_after, summary.saved_error
-        ),
-        **_render_parts(summary),
-        "re-reads": _render_share(summary.rereads, summary.calls),
-        "quotes": _render_share(summary.quotes, summary.calls),
-    }
-
-
-def _render_parts(summary: Summary) -> dict[str, str]:
-    """Return the cells that say which part of the bill arrival saved, and which part masking."""
-    arrival, before = summary.arrival, summary.cost_before
-    if arrival is None:
-        saved = before - summary.cost_after
-        return {"arrival": "", "masking": render_saved_percent(before, saved, summary.saved_error)}
-    by_masking = arrival.saved_by_masking, arrival.saved_by_masking_error
-    return {
-        "arrival": render_saved_percent(before, arrival.saved, arrival.saved_error),
-        "masking": render_saved_percent(before, *by_masking),
-    }
-
-
-def _render_share(count: int, calls: int) -> str:
-    return f"{count / calls:.1%}" if calls else ""
-
-
-def _render_cost(cost: float, unit: CostUnit) -> str:
-    return Currency(is_dollars=unit == "usd").render_bare(cost)

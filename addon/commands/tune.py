@@ -60,13 +60,10 @@ from addon.records.words import (
     render_saved_percent,
 )
 from addon.replay.logs.session import Account
+from addon.replay.numbers import render_share
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplaySettings, Session
-from addon.replay.totals import (
-    UNITS,
-    Totals,
-    summarize,
-)
+from addon.replay.totals import UNITS, Totals
 from masking.accounting import Money
 from masking.config import CLIENT_WINDOWS, read_override
 from masking.window import MaskPolicy
@@ -220,13 +217,13 @@ def _shortens(result: ReplayResult) -> bool:
 def _measure(choice: Choice, result: ReplayResult) -> Outcome:
     """Return what a replay says of its bill and of the calls that asked again."""
     totals = _find_totals(result)
-    summary = summarize(totals)
+    rereads = totals.chosen_rereads
     return Outcome(
         changes=choice.changes,
         money=result.answer.bill.shown if result.found else result.totals.bill.of_all,
-        calls=summary.calls,
-        rereads=summary.rereads,
-        quotes=summary.quotes,
+        calls=rereads.calls,
+        rereads=rereads.either,
+        quotes=rereads.quoted,
         worst=totals.worst.part if totals.worst else 1.0,
         window_turns=choice.settings.policy.window_turns,
     )
@@ -300,7 +297,7 @@ def _render_table(
 
 def _render_outcome(outcome: Outcome, currency: Currency) -> tuple[str, ...]:
     money, calls = outcome.money, outcome.calls
-    signs = (f"{count / calls:.1%}" if calls else "" for count in (outcome.rereads, outcome.quotes))
+    signs = (render_share(count, calls) for count in (outcome.rereads, outcome.quotes))
     return (
         currency.render_bare(money.after),
         render_saved_percent(money.before, money.saved, money.error) if money.saved else "",

@@ -89,7 +89,7 @@ not know a cache's minimum and blocks."""
 class Outcome:
     """What settings yield on all sessions together.
 
-    calls: all of them; `rereads` and `quotes` are as in `Summary`.
+    calls: all of them; of these, `rereads` repeat or name what was masked, and `quotes` quote it.
     worst: the highest bill of any conversation at any of its requests, relative to that of sending
         everything.
     window_turns: the setting; 0 if nothing is masked.

@@ -20,7 +20,7 @@ from addon.replay.reread import (
     count_left_out,
     count_rereads,
 )
-from masking.accounting import NO_BILL, Bill, Margin, Money
+from masking.accounting import NO_BILL, Bill, Money
 from masking.model import CHANGES
 from masking.prices import Source
 from masking.tokens import TokenCounter
@@ -149,6 +149,13 @@ def _first_masked(request: ReplayedRequest) -> Sequence[int]:
 
 # Sums
 
+CostUnit = Literal["usd", "input_tokens"]
+
+UNITS: Mapping[CostUnit, str] = {
+    "usd": "US dollars",
+    "input_tokens": "input tokens that are worth as much",
+}
+
 
 class BilledPrice(NamedTuple):
     """What requests of a model were billed at.
@@ -241,6 +248,11 @@ class Totals:
     chosen_rereads: Rereads = NO_REREADS
     sliding_rereads: Rereads = NO_REREADS
     prices: tuple[tuple[BilledPrice, int], ...] = ()
+
+    @property
+    def unit(self) -> CostUnit:
+        """Dollars if the prices of all requests are known, else input tokens."""
+        return "usd" if self.bill.is_all_in_dollars else "input_tokens"
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""
@@ -347,171 +359,9 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
     )
 
 
-CostUnit = Literal["usd", "input_tokens"]
-
-UNITS: Mapping[CostUnit, str] = {
-    "usd": "US dollars",
-    "input_tokens": "input tokens that are worth as much",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrivalSummary:
-    """What shortening at arrival did to the requests of a replay, in the unit of its summary.
-
-    results, left_out_chars: each result counts once in its conversation.
-    left_out_tokens: as they would have been billed, at each request.
-    saved: the part of what was saved that is by this; `saved_error` is how far it may be off.
-    saved_by_masking: the rest of it; `saved_by_masking_error` is how far that may be off.
-    rereads, quotes: of all calls, those that repeat or name what was left out, and those that quote
-        it; those of what was masked are not among them. A lower bound: an agent that has seen a
-        result whole does not ask for it again.
-    """
-
-    results: int
-    left_out_chars: int
-    left_out_tokens: int
-    saved: float
-    saved_error: float
-    saved_by_masking: float
-    saved_by_masking_error: float
-    rereads: int
-    quotes: int
-
-
-class RecordedSummary(NamedTuple):
-    """What requests really cost that were masked already when recorded, in its summary's unit.
-
-    saved_error: how far what masking saved of `cost_before` may be off.
-    """
-
-    requests: int
-    cost_before: float
-    cost_after: float
-    saved_error: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """Sums over the requests of a replay; None if something is not known.
-
-    window_turns: the setting.
-    tokens_*: as they are billed; the provider's own count if it reported one, else an estimate.
-    cost_*: in US dollars if the price of every request is known, else in plain input tokens.
-    cost_sliding: with a window that slides at every turn.
-    saved_error: how far the saving may be off, either way, in the unit of the costs.
-    delta_percent: the bill after masking against the one before; less than 0 is a saving.
-    worst_percent: the most by which a conversation's bill so far was above the unmasked one.
-    rereads, quotes: of all `calls`, those that repeat or name what was masked, and those that
-        quote it (see `addon.replay.reread`).
-    asked_again: the calls that did any of this, or refer to what was left out at arrival.
-    arrival: what was left out at arrival; None if nothing was. All that is before or after masking
-        has it in it.
-    recorded: what was really paid; None if nothing was masked when it was recorded.
-    """
-
-    window_turns: int
-    requests: int
-    tool_results: int
-    masked_tool_results: int
-    tool_chars_before: int
-    tool_chars_after: int
-    tokens_before: int
-    tokens_after: int
-    cost_unit: CostUnit
-    cost_before: float
-    cost_sliding: float
-    cost_after: float
-    saved_error: float
-    delta_percent: float | None
-    worst_percent: float | None
-    calls: int
-    rereads: int
-    quotes: int
-    rereads_sliding: int
-    quotes_sliding: int
-    asked_again: int = 0
-    arrival: ArrivalSummary | None = None
-    recorded: RecordedSummary | None = None
-
-    @property
-    def money(self) -> Money:
-        """What all requests cost, in that unit."""
-        sums = self.requests, self.cost_before, self.cost_after
-        return Money(*sums, Margin(self.saved_error), self.asked_again)
-
-
-def summarize(totals: Totals, unit: CostUnit | None = None) -> Summary:
-    """Return the sums of a replay under one policy.
-
-    Costs are in this unit, or else in the one that `choose_unit` gives. Raises ValueError if there
-    are no requests.
-    """
-    if not totals.requests:
-        raise ValueError("no requests to sum up")
-    unit = unit or choose_unit(totals)
-    bill, money = totals.bill, choose_money(totals.bill, unit)
-    before, after = money.before, money.after
-    worst, chosen, sliding = totals.worst, totals.chosen_rereads, totals.sliding_rereads
-    return Summary(
-        window_turns=totals.window_turns,
-        requests=totals.requests,
-        tool_results=totals.tool_results,
-        masked_tool_results=totals.masked_tool_results,
-        tool_chars_before=totals.tool_chars_before,
-        tool_chars_after=totals.tool_chars_after,
-        tokens_before=round(bill.prompt_before.total),
-        tokens_after=round(bill.prompt_after.total),
-        cost_unit=unit,
-        cost_before=before,
-        cost_sliding=choose_money(totals.sliding, unit).after,
-        cost_after=after,
-        saved_error=money.error,
-        delta_percent=(after / before - 1) * 100 if before else None,
-        worst_percent=None if worst is None else (worst.part - 1) * 100,
-        calls=chosen.calls,
-        rereads=chosen.either,
-        quotes=chosen.quoted,
-        rereads_sliding=sliding.either,
-        quotes_sliding=sliding.quoted,
-        asked_again=money.asked_again,
-        arrival=summarize_arrival(totals.arrival, money),
-        recorded=_summarize_recorded(totals.recorded, unit),
-    )
-
-
-def _summarize_recorded(bill: Bill, unit: CostUnit) -> RecordedSummary | None:
-    money = choose_money(bill, unit)
-    if not money.requests:
-        return None
-    return RecordedSummary(money.requests, money.before, money.after, money.error)
-
-
-def summarize_arrival(arrival: ArrivalTotals, money: Money) -> ArrivalSummary | None:
-    """Return what was left out at arrival, and what that saved of `money`; None if nothing was."""
-    if not arrival.results:
-        return None
-    return ArrivalSummary(
-        results=arrival.results,
-        left_out_chars=arrival.chars,
-        left_out_tokens=round(arrival.tokens),
-        saved=money.at_arrival,
-        saved_error=money.arrival_margin.width,
-        saved_by_masking=money.by_masking,
-        saved_by_masking_error=money.by_masking_error,
-        rereads=arrival.rereads.either,
-        quotes=arrival.rereads.quoted,
-    )
-
-
 def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
     """Return the totals of conversations together, added in their order."""
     return sum((each.totals for each in conversations), start=Totals())
-
-
-def choose_unit(totals: Totals) -> CostUnit:
-    """Return dollars if the prices of all requests are known, else input tokens."""
-    return "usd" if totals.bill.is_all_in_dollars else "input_tokens"
 
 
 def choose_money(bill: Bill, unit: CostUnit) -> Money:

@@ -114,9 +114,8 @@ def test_every_place_tells_the_same_bill(session: Session) -> None:
 
     # A replay of the recording.
     recorded = read(session, "replay", str(session.recording))["total"]["recorded"]
-    _, before, after, error = recorded
-    assert after == pytest.approx(money["after"], abs=CENT)
-    assert abs(before - money["before"]) <= error + CENT
+    assert recorded["cost_after"] == pytest.approx(money["after"], abs=CENT)
+    assert abs(recorded["cost_before"] - money["before"]) <= recorded["saved_error"] + CENT
 
     # The present settings among those that are tried.
     table = run(session, "tune", str(session.recording)).splitlines()

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from addon.records.words import Currency
+from addon.replay.numbers import describe_arrival
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Ruled, replay
 from addon.replay.report.page import find_moves
-from addon.replay.report.tables import render_arrival
-from addon.replay.totals import ConversationSums, Summary, Totals, compare_requests, summarize
+from addon.replay.totals import NO_ARRIVAL, ConversationSums, Totals, choose_money, compare_requests
 from masking.arrival import ArrivalPolicy
 from masking.config import Rule
 from masking.model import ChatMessage
@@ -47,8 +48,8 @@ def add_up(session: Talk, given: ReplaySettings) -> Totals:
     return sums.totals
 
 
-def sum_session(messages: list[ChatMessage], given: ReplaySettings) -> Summary:
-    return summarize(add_up(grow(messages), given))
+def sum_session(messages: list[ChatMessage], given: ReplaySettings) -> Totals:
+    return add_up(grow(messages), given)
 
 
 def replay_all(session: Talk, given: ReplaySettings) -> list[ReplayedRequest]:
@@ -72,44 +73,43 @@ def test_arrival_and_masking_save_together_what_was_saved(
 ) -> None:
     given = settings(pricing=pricing, remembers=remembers)
     totals = add_up(grow(run_tests(25)), given)
-    for found in (summarize(totals, "usd"), summarize(totals, "input_tokens")):
-        assert found.arrival is not None
-        both = found.cost_before - found.cost_after
-        assert found.arrival.saved > 0
-        assert both == pytest.approx(found.arrival.saved + found.arrival.saved_by_masking)
+    assert totals.arrival.results
+    for money in (totals.bill.dollars, totals.bill.tokens):
+        assert money.at_arrival > 0
+        assert money.saved == pytest.approx(money.at_arrival + money.by_masking)
 
 
 def test_a_result_counts_once_however_often_it_is_sent() -> None:
     found = sum_session(run_tests(25), settings())
     long_result = sum(len(line_of(0, line)) + 1 for line in range(LINES))
-    assert found.arrival is not None
     assert 9 == found.arrival.results  # of the turns 0, 3, ... 24
     whole = found.tool_chars_before - found.tool_chars_after
-    assert 9 * (long_result - 8_000) < found.arrival.left_out_chars < 9 * long_result < whole
+    assert 9 * (long_result - 8_000) < found.arrival.chars < 9 * long_result < whole
 
 
 def test_the_bill_before_is_the_clients_own_prompt() -> None:
     on, off = (sum_session(run_tests(25), given) for given in (settings(), OFF))
-    for name in ("cost_before", "tokens_before", "tool_chars_before"):
-        assert getattr(off, name) == getattr(on, name)
-    assert on.cost_after < off.cost_after
-    assert off.arrival is None
-    assert replace(off, arrival=None) == off
+    assert off.bill.dollars.before == on.bill.dollars.before
+    assert off.bill.prompt_before == on.bill.prompt_before
+    assert off.tool_chars_before == on.tool_chars_before
+    assert on.bill.dollars.after < off.bill.dollars.after
+    assert NO_ARRIVAL == off.arrival
 
 
 def test_without_the_window_all_is_saved_at_arrival() -> None:
     wide = replace(WINDOW, window_turns=1_000)
     found = sum_session(run_tests(25), settings(policy=wide))
-    assert found.arrival is not None
+    money = found.bill.dollars
+    assert found.arrival.results
     assert 0 == found.masked_tool_results
-    assert 0 == pytest.approx(found.arrival.saved_by_masking, abs=0.02 * found.arrival.saved)
+    assert 0 == pytest.approx(money.by_masking, abs=0.02 * money.at_arrival)
 
 
 def test_where_masking_is_off_nothing_is_shortened() -> None:
     given = settings(policy=replace(WINDOW, enabled=False))
     found = sum_session(run_tests(9), given)
-    assert found.arrival is None
-    assert found.cost_before == found.cost_after
+    assert NO_ARRIVAL == found.arrival
+    assert 0 == found.bill.dollars.saved
 
 
 def test_no_move_has_what_was_saved_at_arrival() -> None:
@@ -180,9 +180,9 @@ def test_a_rule_may_switch_it_on_for_some_models() -> None:
     given = replace(
         OFF, rules=((Rule(model="deepseek*"), Ruled(settings().strategies, PriceSettings())),)
     )
-    assert sum_session(run_tests(9), given).arrival is not None
+    assert sum_session(run_tests(9), given).arrival.results
     other = grow(run_tests(9), model="gpt-4o")
-    assert summarize(add_up(other, given)).arrival is None
+    assert NO_ARRIVAL == add_up(other, given).arrival
 
 
 # Harm
@@ -215,32 +215,36 @@ def test_calls_that_refer_to_what_was_left_out_are_counted_apart(
 ) -> None:
     given = settings(pricing="none", remembers=remembers)
     session = grow([*run_tests(turns), *run(command, "ok", "last")])
-    found = summarize(add_up(session, given))
-    assert found.arrival is not None
-    assert by_masking == (found.rereads, found.quotes)
-    assert by_arrival == (found.arrival.rereads, found.arrival.quotes)
-    assert turns + 1 == found.calls
+    found = add_up(session, given)
+    for expected, rereads in (
+        (by_masking, found.chosen_rereads),
+        (by_arrival, found.arrival.rereads),
+    ):
+        assert expected == (rereads.either, rereads.quoted)
+    assert turns + 1 == found.chosen_rereads.calls
 
 
 def test_a_line_at_the_cut_is_left_out() -> None:
     """Only a part of it is in the head, and an agent cannot quote the rest."""
     one_line = "x" * 4_000 + " and so on " + "y" * 6_000
     messages = [*run_tests(0), *run("make", one_line, "a"), *run(one_line, "ok", "b")]
-    found = sum_session(messages, settings())
-    assert found.arrival is not None
-    assert 1 == found.arrival.quotes
+    assert 1 == sum_session(messages, settings()).arrival.rereads.quoted
 
 
 # In words
 
 
-def test_the_report_says_it_in_a_paragraph_if_there_is_any() -> None:
+def tell(totals: Totals) -> str:
+    money = choose_money(totals.bill, totals.unit)
+    currency = Currency(is_dollars=totals.unit == "usd")
+    return describe_arrival(totals.arrival, totals.chosen_rereads.calls, money, currency)
+
+
+def test_it_is_told_in_a_paragraph_if_there_is_any() -> None:
     session = [*run_tests(25), *run(line_of(24, MIDDLE), "ok", "q")]
-    told = render_arrival(sum_session(session, settings()))
-    assert told is not None
+    told = tell(sum_session(session, settings()))
     assert told.startswith("At arrival 9 long results would have been shortened by ")
     assert "That would have saved $" in told
     assert "Of 26 calls, 0.0% repeat or name what was left out, and 3.8% quote it" in told
-    assert render_arrival(sum_session(session, OFF)) is None
-    tokens = summarize(add_up(grow(session, model="nobody's"), settings()))
-    assert " input tokens;" in (render_arrival(tokens) or "")
+    assert "" == tell(sum_session(session, OFF))
+    assert " input tokens;" in tell(add_up(grow(session, model="nobody's"), settings()))

@@ -195,11 +195,6 @@ def test_the_chart_library_comes_with_its_licence() -> None:
     assert b"The MIT License" in read_asset("uPlot.LICENSE")
 
 
-def test_nothing_to_show_is_refused() -> None:
-    with pytest.raises(ValueError, match="no requests to sum up"):
-        render()
-
-
 def test_a_long_conversation_is_not_a_large_page() -> None:
     short, long = (replayed(Talk(turns=turns, content=OLD * 2)) for turns in (0, 60))
     assert len(render(long)) < len(render(short)) + 400 * 60

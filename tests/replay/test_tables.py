@@ -7,7 +7,7 @@ import pytest
 
 from addon.look.parts import Part
 from addon.records.words import render_dollars
-from addon.replay.numbers import explain_nothing, render_count, render_percent
+from addon.replay.numbers import explain_nothing, list_cells
 from addon.replay.replay import Pause, ReplayedRequest
 from addon.replay.report.page import Origin, bills_by_policy
 from addon.replay.report.tables import (
@@ -17,8 +17,8 @@ from addon.replay.report.tables import (
     list_prices,
 )
 from addon.replay.reread import Rereads
-from addon.replay.totals import Comparison, CostUnit, Summary, Totals, add_all, summarize
-from masking.accounting import Bill, Money
+from addon.replay.totals import Comparison, CostUnit, Totals, add_all
+from masking.accounting import Bill, Margin, Money
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
 from masking.prices import CachePricing
@@ -53,24 +53,23 @@ def show(*comparisons: Comparison) -> list[dict[str, str]]:
     return list_rows(table)
 
 
-def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "usd") -> Summary:
-    return dataclasses.replace(
-        summarize(add_up(replayed(Talk(turns=1))).totals),
-        requests=42,
-        cost_unit=unit,
-        cost_before=before,
-        cost_after=after,
-        saved_error=error,
-    )
+def summed(
+    before: float, after: float, error: float = 0.0, unit: CostUnit = "usd", asked_again: int = 0
+) -> Totals:
+    money = Money(42, before, after, Margin(error), asked_again)
+    bill = Bill(tokens=money, unpriced=money)
+    if unit == "usd":
+        bill = Bill(tokens=money, dollars=money)
+    return Totals(requests=42, bill=bill)
 
 
 @as_one_test
 @pytest.mark.parametrize(
-    ("summary", "expected"),
+    ("totals", "expected"),
     [
         pytest.param(summed(0.817, 0.719), "$0.098 (12%) would be saved", id="saved"),
         pytest.param(
-            dataclasses.replace(summed(9.0, 6.0), asked_again=3),
+            summed(9.0, 6.0, asked_again=3),
             "$3.00 (33%) would be saved; 26% if asked again",
             id="with calls that asked again",
         ),
@@ -93,12 +92,12 @@ def summed(before: float, after: float, error: float = 0.0, unit: CostUnit = "us
         ),
     ],
 )
-def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> None:
-    assert expected == describe_headline(summary, 2).title
+def test_the_headline_says_what_is_saved(totals: Totals, expected: str) -> None:
+    assert expected == describe_headline(totals, 2).title
 
 
 @pytest.mark.parametrize(
-    ("summary", "expected"),
+    ("totals", "expected"),
     [
         pytest.param(
             summed(0.817, 0.719, 0.02),
@@ -108,7 +107,7 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
             id="in dollars",
         ),
         pytest.param(
-            dataclasses.replace(summed(9.0, 6.0), asked_again=3),
+            summed(9.0, 6.0, asked_again=3),
             "For the prompts of 42 requests in 2 conversations the bill is $6.00 with the chosen "
             "settings, and $9.00 with everything sent. What is saved may be off by $0 either "
             "way. It is 26% if each of the 3 calls that asked again cost one more request.",
@@ -123,8 +122,8 @@ def test_the_headline_says_what_is_saved(summary: Summary, expected: str) -> Non
         ),
     ],
 )
-def test_the_headline_is_explained(summary: Summary, expected: str) -> None:
-    assert expected == describe_headline(summary, 2).sentence
+def test_the_headline_is_explained(totals: Totals, expected: str) -> None:
+    assert expected == describe_headline(totals, 2).sentence
 
 
 def test_each_policy_has_its_bill_and_its_calls() -> None:
@@ -230,13 +229,10 @@ def test_a_conversation_that_saves_nothing_says_why() -> None:
 
 def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
     comparison = replayed(Talk(usage=Usage(prompt=9_000)))
-    summary = summarize(together(comparison))
-    (row,) = show(comparison)
-    assert (15 * 9_000, f"{15 * 9_000:,}") == (
-        summary.tokens_before,
-        row["Tokens, everything sent"],
-    )
-    assert render_count(summary.tokens_after) == row["Tokens, chosen settings"]
+    totals, (row,) = together(comparison), show(comparison)
+    cells = list_cells(totals, totals.unit)
+    assert f"{15 * 9_000:,}" == cells["tokens before"] == row["Tokens, everything sent"]
+    assert cells["tokens after"] == row["Tokens, chosen settings"]
 
 
 @pytest.mark.parametrize("pricing", ["none", (0.5, 1.0)])
@@ -310,13 +306,6 @@ def test_prices_are_shown_with_their_source(
 def test_the_commonest_price_comes_first() -> None:
     found: list[Comparison] = [replayed(Talk(turns=n, model=m)) for n, m in ((2, "a"), (5, "b"))]
     assert ["b", "a"] == [row[0] for row in read_rows(list_prices(together(*found)))]
-
-
-# Numbers and names.
-
-
-def test_numbers_are_spelled() -> None:
-    assert ("12.3%", "\N{MINUS SIGN}12%") == (render_percent(0.123), render_percent(-0.123, 0))
 
 
 def test_what_is_not_printable_is_replaced() -> None:

@@ -27,7 +27,7 @@ from addon.look.parts import (
     title,
 )
 from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
-from addon.replay.numbers import render_count
+from addon.replay.numbers import describe_arrival, render_count
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings
 from addon.replay.report.tables import (
     POLICIES,
@@ -37,7 +37,6 @@ from addon.replay.report.tables import (
     list_conversations,
     list_policies,
     list_prices,
-    render_arrival,
 )
 from addon.replay.totals import (
     Comparison,
@@ -46,7 +45,6 @@ from addon.replay.totals import (
     add_all,
     assumed_prices,
     choose_money,
-    summarize,
 )
 from masking.accounting import Move, MovePrice, PromptCost, divide_savings, run_lengths
 from masking.arrival import ArrivalPolicy
@@ -126,10 +124,10 @@ def render_report(
 
     A conversation's charts are in US dollars if all of its prices are known, and the rest of the
     page is if the prices of all conversations are. Otherwise costs are in plain input tokens that
-    cost as much. Raises ValueError if there is no request.
+    cost as much. There is at least one conversation.
     """
     totals = add_all(conversations)
-    summary = summarize(totals)
+    currency = Currency(is_dollars=totals.unit == "usd")
     places = {
         "policies-table": [list_policies(totals)],
         "conversations-table": [list_conversations(conversations, totals)],
@@ -147,14 +145,19 @@ def render_report(
         f'{head[:-1]},"conversations":{{{drawn}}}}}',
         headline=Headline(logs.title, logs.sentence)
         if logs
-        else describe_headline(summary, len(conversations)),
+        else describe_headline(totals, len(conversations)),
         has_logs=logs is not None,
         shown=len(conversations),
         masked_before=sum(each.totals.masked_before > 0 for each in conversations),
         assumed=sum(each.requests for each in assumed_prices(totals)),
         requests=pluralize(totals.requests, "request"),
         reported=totals.reported,
-        arrival=render_arrival(summary),
+        arrival=describe_arrival(
+            totals.arrival,
+            totals.chosen_rereads.calls,
+            choose_money(totals.bill, totals.unit),
+            currency,
+        ),
         origin=origin,
     )
 

@@ -1,25 +1,23 @@
 """The report's headline and tables: a row for each policy, conversation and price."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from addon.counts import pluralize
 from addon.look.parts import Cell, Column, Part, cell, table
 from addon.records.words import Currency, render_headline, render_range, render_saved_percent
-from addon.replay.numbers import describe_arrival, explain_nothing, render_count, render_percent
+from addon.replay.numbers import explain_nothing, list_cells, render_share
+from addon.replay.reread import NO_REREADS
 from addon.replay.totals import (
     AS_MUCH,
     UNITS,
     BilledPrice,
     ConversationTotals,
     CostUnit,
-    Summary,
     Totals,
     WorstBill,
     choose_money,
-    choose_unit,
-    summarize,
 )
 from masking.errors import printable
 
@@ -48,49 +46,44 @@ class Headline(NamedTuple):
     sentence: str
 
 
-def describe_headline(summary: Summary, conversations: int) -> Headline:
+def describe_headline(totals: Totals, conversations: int) -> Headline:
     """Return what the chosen settings save, as an amount and as a part of the bill."""
-    before, after, unit = summary.cost_before, summary.cost_after, summary.cost_unit
+    money, unit = choose_money(totals.bill, totals.unit), totals.unit
     currency = Currency(is_dollars=unit == "usd")
     render = currency.render_bare
-    prompts = f"the prompts of {pluralize(summary.requests, 'request')} in "
+    prompts = f"the prompts of {pluralize(totals.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
     bill, counted = ("the bill is", "") if unit == "usd" else ("the bill is worth", " input tokens")
     sentence = (
-        f"For {prompts} {bill} {render(after)}{counted} with the chosen settings, and "
-        f"{render(before)} with everything sent."
+        f"For {prompts} {bill} {render(money.after)}{counted} with the chosen settings, and "
+        f"{render(money.before)} with everything sent."
     )
-    if before != after:
-        sentence += f" What is saved may be off by {render(summary.saved_error)} either way."
-    if in_words := render_range(summary.money).removeprefix("; "):
+    if money.saved:
+        sentence += f" What is saved may be off by {render(money.error)} either way."
+    if in_words := render_range(money).removeprefix("; "):
         sentence += f" It is {in_words}."
     if unit == "input_tokens":
         sentence += " Not all prices are known, so nothing is in dollars here."
-    return Headline(render_headline(summary.money, currency, is_observed=True), sentence)
+    return Headline(render_headline(money, currency, is_observed=True), sentence)
 
 
 def list_policies(totals: Totals) -> Part:
     """Return a row for each policy, all conversations together."""
-    summary = summarize(totals)
-    unit, calls, before = summary.cost_unit, summary.calls, summary.cost_before
-    slid = choose_money(totals.sliding, unit)
-    costs = (before, summary.cost_sliding, summary.cost_after)
-    errors = (0.0, slid.error, summary.saved_error)
-    rereads = (0, summary.rereads_sliding, summary.rereads)
-    quotes = (0, summary.quotes_sliding, summary.quotes)
-    render, most = _choose_format(unit), max(costs)
+    unit, calls = totals.unit, totals.chosen_rereads.calls
+    bills = (totals.bill.without_saving(), totals.sliding, totals.bill)
+    rereads = (NO_REREADS, totals.sliding_rereads, totals.chosen_rereads)
+    amounts = [choose_money(bill, unit) for bill in bills]
+    render, most = Currency(is_dollars=unit == "usd").render_bare, max(m.after for m in amounts)
     rows = [
         (
             cell(policy.name, policy.meaning),
-            render(cost),
-            cell("", bar=[policy.key, cost / most if most else 0.0]),
-            _render_share(reread, calls),
-            _render_share(quoted, calls),
-            _describe_saving(before, cost, error),
+            render(money.after),
+            cell("", bar=[policy.key, money.after / most if most else 0.0]),
+            render_share(of_policy.either, calls),
+            render_share(of_policy.quoted, calls),
+            _describe_saving(render_saved_percent(money.before, money.saved, money.error)),
         )
-        for policy, cost, error, reread, quoted in zip(
-            POLICIES, costs, errors, rereads, quotes, strict=True
-        )
+        for policy, money, of_policy in zip(POLICIES, amounts, rereads, strict=True)
     ]
     columns = (
         Column("Policy"),
@@ -107,21 +100,9 @@ def _name_bill(name: str, unit: CostUnit) -> str:
     return name if unit == "usd" else f"{name}, input tokens"
 
 
-def _choose_format(unit: CostUnit) -> Callable[[float], str]:
-    return Currency(is_dollars=unit == "usd").render_bare
-
-
-def render_arrival(summary: Summary) -> str | None:
-    """Return what the chosen settings left out at arrival; None if that is nothing."""
-    if summary.arrival is None:
-        return None
-    currency = Currency(is_dollars=summary.cost_unit == "usd")
-    return describe_arrival(summary.arrival, summary.calls, currency.render)
-
-
 def list_conversations(conversations: Sequence[ConversationTotals], totals: Totals) -> Part:
     """Return a row for each conversation, and one for all of them if there are several."""
-    unit = choose_unit(totals)
+    unit = totals.unit
     rows = [
         (cell(printable(name), href=f"#c{at}"), *_describe(each, unit, is_one=True))
         for at, (name, each) in enumerate(conversations, 1)
@@ -143,24 +124,18 @@ def list_conversations(conversations: Sequence[ConversationTotals], totals: Tota
     return table(f"All conversations: tokens, and bills in {UNITS[unit]}", columns, rows, foot)
 
 
+_CELLS = (
+    *("requests", "tokens before", "tokens after", "all sent", "sliding", "chosen"),
+    *("re-reads", "quotes"),
+)
+
+
 def _describe(totals: Totals, unit: CostUnit, *, is_one: bool) -> tuple[Cell, ...]:
-    summary, render = summarize(totals, unit), _choose_format(unit)
+    cells = list_cells(totals, unit)
     return (
-        render_count(summary.requests),
-        render_count(summary.tokens_before),
-        render_count(summary.tokens_after),
-        render(summary.cost_before),
-        render(summary.cost_sliding),
-        render(summary.cost_after),
-        _render_share(summary.rereads, summary.calls),
-        _render_share(summary.quotes, summary.calls),
+        *(cells[name] for name in _CELLS),
         _describe_worst(totals.worst or AS_MUCH, is_one=is_one),
-        _describe_saving(
-            summary.cost_before,
-            summary.cost_after,
-            summary.saved_error,
-            explain_nothing(totals.bill, totals.bound, totals.held),
-        ),
+        _describe_saving(cells["saved"], explain_nothing(totals.bill, totals.bound, totals.held)),
     )
 
 
@@ -168,18 +143,13 @@ def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
     """Return how far a bill exceeded that of sending everything; of one conversation, and where."""
     if worst.part <= 1:
         return "never above"
-    above = f"+{render_percent(worst.part - 1)}"
+    above = f"{worst.part - 1:+.1%}"
     return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}" if is_one else above
 
 
-def _describe_saving(before: float, after: float, error: float, why: str = "") -> Cell:
+def _describe_saving(saved: str, why: str = "") -> Cell:
     """Return what was saved; below that why that is nothing."""
-    saved = render_saved_percent(before, before - after, error)
     return cell(saved, *([why] if why else []), is_loss=saved.startswith("-"))
-
-
-def _render_share(count: int, calls: int) -> str:
-    return render_percent(count / calls) if calls else ""
 
 
 def list_prices(totals: Totals) -> Part:
