@@ -27,9 +27,9 @@ from masking.wire import Usage
 
 RECORD_SCHEMA = 4
 """The version of a record's fields. Up to version 3 a line has null for what is not known, and all
-that is 0 or false. Up to version 2 `result_reasons` had letters. Records without a
-version are of version 1, which lacks the fields of `describe_software`, `price_entry` and
-`net_unpriced`."""
+that is 0 or false. In version 2 `result_reasons` had letters, which are not read. Records without a
+version are of version 1, which lacks `result_reasons`, `price_entry`, and the fields of
+`describe_software`."""
 
 _SIZES = tuple(field.name for field in dataclasses.fields(Sizes))
 _SECOND_DIGITS, _TOKEN_DIGITS, _DOLLAR_DIGITS = 3, 1, 8

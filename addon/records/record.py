@@ -8,7 +8,6 @@ A new field has its line here, and one in `build.py`, which every engine's reque
 """
 
 import json
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -63,45 +62,9 @@ def means(meaning: str, unit: Unit | None = None, topic: str | None = None) -> F
     return info
 
 
-_OLD_LETTERS = {
-    "m": "masked",
-    "r": "redacted",
-    "b": "reduced",
-    "d": "dropped",
-    "x": "off",
-    "i": "bad_id",
-    "o": "orphan",
-    "w": "in_window",
-    "h": "held",
-    "k": "last_k",
-    "c": "kept_tool",
-    "z": "unlisted_tool",
-    "v": "kept_argument",
-    "p": "last_images",
-    "l": "latest",
-    "q": "reread",
-    "g": "bound",
-    "y": "summary",
-    "j": "refused",
-    "e": "error",
-    "n": "not_string",
-    "a": "already_masked",
-    "t": "too_short",
-    "s": "not_shorter",
-    "f": "other_tool",
-    "u": "in_use",
-}
-"""The reasons of records up to schema 2, by their letters."""
-
-_OLD_RUN = re.compile(r"(\d*)(\D)")
-
-
 def _read_reasons(row: object) -> object:
-    """Return reasons in run lengths; those of an older record are a text, such as `12m7w`."""
-    if not isinstance(row, str):
-        return row
-    runs = _OLD_RUN.findall(row)
-    return tuple((int(count or 1), _OLD_LETTERS.get(letter, letter)) for count, letter in runs)
+    """Return reasons in run lengths; none where they are letters, as before version 0.3.0."""
+    return None if isinstance(row, str) else row
 
 
 REPLACED = ("masked", "redacted", "reduced", "dropped")
@@ -334,7 +297,7 @@ class RequestRecord(_Record):
         BeforeValidator(_read_reasons),
         means(
             'The reason of each, oldest first, in run lengths: `[[12, "masked"], '
-            '[7, "in_window"]]` (up to schema 2: `12m7w`).'
+            '[7, "in_window"]]`.'
         ),
     ] = None
     tool_chars_before: Annotated[Count | None, means("All tool results.", "characters")] = None

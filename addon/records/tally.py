@@ -174,7 +174,7 @@ class Balance:
     is_held: bool = False
 
     def add(self, record: RequestRecord, money: Money) -> None:
-        """Count a request of the conversation, which came to so much."""
+        """Count a request of the conversation; `money` is what it cost, in input tokens."""
         self.money += money
         self.is_held = record.boundary_held
         if not record.boundary_moved:

@@ -11,7 +11,6 @@ from addon.records.file import RecordFile, read_records
 from addon.records.record import McpRecord, RequestRecord, describe_fields
 from addon.stages import Interruption
 from masking.config import MetricsSettings
-from masking.model import REASONS
 from tests.support.made_up_records import LEAST, record
 from tests.support.marks import as_one_test
 
@@ -52,26 +51,8 @@ def test_a_record_of_the_first_schema_can_be_read() -> None:
     assert expected == {name: read[name] for name in kept}
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        pytest.param(None, None, id="not measured"),
-        pytest.param("", (), id="no result"),
-        pytest.param("12me2w", ((12, "masked"), (1, "error"), (2, "in_window")), id="runs"),
-        pytest.param("3mZ", ((3, "masked"), (1, "Z")), id="a letter of no reason"),
-    ],
-)
-def test_the_letters_of_an_older_record_are_read_as_reasons(
-    row: str | None, expected: tuple[tuple[int, str], ...] | None
-) -> None:
-    assert expected == record(record_schema=2, result_reasons=row).result_reasons
-
-
-def test_every_reason_that_had_a_letter_is_one() -> None:
-    letters = "mrbdxiowhkczvplqgyjenatsfu"
-    row = record(result_reasons=letters).result_reasons
-    assert row is not None
-    assert {*REASONS} - {"cleared"} == {reason for _, reason in row}  # which is younger
+def test_reasons_that_are_letters_are_not_read() -> None:
+    assert record(record_schema=2, result_reasons="12m7w").result_reasons is None
 
 
 def test_a_line_has_only_what_is_not_as_by_default(tmp_path: Path) -> None:
