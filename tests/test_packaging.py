@@ -124,6 +124,15 @@ def test_a_program_has_the_name_of_the_wheel(wheel: Path) -> None:
     assert {"obsmask": main, read_project(ROOT)["name"]: main} == programs
 
 
+@LINKED
+def test_no_link_of_a_page_on_pypi_leads_to_a_file(wheel: Path, core: Path) -> None:
+    for unpacked in (wheel, core):
+        (metadata,) = unpacked.glob("*.dist-info/METADATA")
+        page = metadata.read_text(encoding="utf-8").partition("\n\n")[2]
+        assert page.startswith("# observation-masking")
+        assert [] == re.findall(r"\]\((?!https?:|#).*", page)
+
+
 def test_a_wheel_holds_the_recordings_that_the_demo_plays(wheel: Path) -> None:
     played = {RECORDINGS / demo.recording for demo in SESSIONS.values()}
     expected = {path.relative_to(RECORDINGS).as_posix() for path in played}
@@ -168,7 +177,7 @@ def test_what_is_missing_behind_envoy_is_named(
 @LINKED
 def test_the_core_is_described_as_the_whole_is() -> None:
     whole, core = read_project(ROOT), read_project(CORE)
-    same = ("dynamic", "license", "requires-python", "authors")
+    same = ("license", "requires-python", "authors")
     assert [whole[name] for name in same] == [core[name] for name in same]
     held = [name for name in whole["license-files"] if not name.startswith("addon/look/")]
     assert held == core["license-files"]
