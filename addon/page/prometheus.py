@@ -1,22 +1,18 @@
-"""What Prometheus scrapes, counted since the start: plain numbers by their labels.
+"""What Prometheus scrapes, counted since the start by its own library.
 
-To count takes nothing of Prometheus's library, which is loaded when somebody asks. The names are
-those of OpenTelemetry's conventions for generative AI where they have one.
+The names are those of OpenTelemetry's conventions for generative AI where they have one.
 """
 
 import threading
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from addon.records.record import REPLACED, RequestRecord
-from addon.records.tally import as_sent
+from addon.records.tally import as_sent, read_bill, read_saved_at_arrival
 from addon.request import one_line
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 Labels = tuple[str, ...]
 
@@ -40,51 +36,6 @@ _OWN = "observation_masking"
 _TOKENS = "gen_ai_client_token_usage"
 _HOOK = f"{_OWN}_hook_seconds"
 _FIRST_CHUNK = f"{_OWN}_first_chunk_seconds"
-
-
-@dataclass(frozen=True, slots=True)
-class CounterOf:
-    """A sum that only grows; `name` is without its `_total`."""
-
-    name: str
-    meaning: str
-    labels: Labels
-    sums: dict[Labels, float] = field(default_factory=dict)
-
-    def add(self, amount: float, *labels: str) -> None:
-        """Count an amount; what is not above 0 is none."""
-        if amount > 0:
-            self.sums[labels] = self.sums.get(labels, 0.0) + amount
-
-
-@dataclass(frozen=True, slots=True)
-class GaugeOf:
-    """A value that rises and falls: the latest one, by its labels."""
-
-    name: str
-    meaning: str
-    labels: Labels
-    values: dict[Labels, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramOf:
-    """How often values fell into each bucket, the last of which has no bound, and their sum."""
-
-    name: str
-    meaning: str
-    labels: Labels
-    bounds: Sequence[float]
-    counts: dict[Labels, list[int]] = field(default_factory=dict)
-    sums: dict[Labels, float] = field(default_factory=dict)
-
-    def observe(self, value: float | None, *labels: str) -> None:
-        """Take in a value, if there is one."""
-        if value is None or value < 0:
-            return
-        counts = self.counts.setdefault(labels, [0] * (len(self.bounds) + 1))
-        counts[bisect_left(self.bounds, value)] += 1
-        self.sums[labels] = self.sums.get(labels, 0.0) + value
 
 
 _COUNTERS: dict[str, tuple[str, Labels]] = {
@@ -193,29 +144,60 @@ class LabelValues:
         return shown
 
 
+class _Metrics(NamedTuple):
+    """The library's metrics, by the names above."""
+
+    registry: "CollectorRegistry"
+    counters: "Mapping[str, Counter]"
+    gauges: "Mapping[str, Gauge]"
+    histograms: "Mapping[str, Histogram]"
+
+
+def _make_metrics() -> _Metrics:
+    from prometheus_client import (
+        CollectorRegistry,
+        Counter,
+        Gauge,
+        Histogram,
+        disable_created_metrics,
+    )
+
+    # Else each has a series more, of when it began.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    registry = CollectorRegistry()
+    return _Metrics(
+        registry,
+        {
+            name: Counter(f"{_OWN}_{name}", meaning, labels, registry=registry)
+            for name, (meaning, labels) in _COUNTERS.items()
+        },
+        {
+            name: Gauge(f"{_OWN}_{name}", meaning, labels, registry=registry)
+            for name, (meaning, labels) in _GAUGES.items()
+        },
+        {
+            name: Histogram(name, meaning, labels, registry=registry, buckets=bounds)
+            for name, (meaning, labels, bounds) in _HISTOGRAMS.items()
+        },
+    )
+
+
 class Counters:
     """Counts each record. It is fed in one thread and read in another, which holds `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._counters = {
-            name: CounterOf(f"{_OWN}_{name}", *described) for name, described in _COUNTERS.items()
-        }
-        self._gauges = {
-            name: GaugeOf(f"{_OWN}_{name}", *described) for name, described in _GAUGES.items()
-        }
-        self._histograms = {
-            name: HistogramOf(name, *described) for name, described in _HISTOGRAMS.items()
-        }
+        self._metrics: _Metrics | None = None
         self._quota_values = tuple(LabelValues() for _ in _QUOTA)
         self._values = tuple(LabelValues() for _ in _NAMED)
         self._combinations: set[Labels] = set()
 
-    def list_metrics(self) -> Iterator[CounterOf | GaugeOf | HistogramOf]:
-        """Yield every metric, under `lock`."""
-        yield from self._counters.values()
-        yield from self._gauges.values()
-        yield from self._histograms.values()
+    @property
+    def metrics(self) -> _Metrics:
+        """The metrics, under `lock`. The library is loaded at the first use, not at the start."""
+        if self._metrics is None:
+            self._metrics = _make_metrics()
+        return self._metrics
 
     def add(self, record: RequestRecord) -> None:
         """Count a request that has ended, as it was sent; not those of a recording."""
@@ -225,11 +207,18 @@ class Counters:
             self._add(find_outcome(record), as_sent(record))
 
     def _add(self, outcome: str, record: RequestRecord) -> None:
+        _, counters, gauges, histograms = self.metrics
         named = self._name(record)
         host, model, *_ = named
 
         def count(name: str, amount: float, *labels: str) -> None:
-            self._counters[name].add(amount, *labels)
+            if amount > 0:
+                counters[name].labels(*labels).inc(amount)
+
+        def observe(name: str, value: float | None, *labels: str) -> None:
+            if value is not None and value >= 0:
+                histogram = histograms[name]
+                (histogram.labels(*labels) if labels else histogram).observe(value)
 
         count("requests", 1, *named, outcome)
         count("requests_resent", record.resent is not None, *named, record.resent or "")
@@ -241,12 +230,9 @@ class Counters:
         count("shortened_results", record.shortened, *named)
         count("arrival_rereads", record.arrival_rereads, *named)
         count("arrival_quotes", record.arrival_quotes, *named)
-        count("arrival_saved_dollars", record.arrival_saved_dollars or 0.0, *named)
-        count("arrival_saved_input_tokens", record.arrival_saved_tokens or 0.0, *named)
         fits_only_masked = record.masking == "on" and record.fits_unmasked is False
         count("requests_fitting_only_masked", fits_only_masked, *named)
 
-        tokens = self._histograms[_TOKENS]
         if record.purpose != "count":  # which sends no tokens to a model
             before, after = record.request_tokens_before or 0, record.request_tokens_after or 0
             count("prompt_tokens", after, *named, "sent")
@@ -255,25 +241,27 @@ class Counters:
             count("cached_tokens", record.cached_tokens or 0, *named)
             for part, size in (record.composition or {}).items():
                 count("prompt_part_tokens", size, part)
-            tokens.observe(record.prompt_tokens, "chat", "input", model, host)
-            tokens.observe(record.completion_tokens, "chat", "output", model, host)
+            observe(_TOKENS, record.prompt_tokens, "chat", "input", model, host)
+            observe(_TOKENS, record.completion_tokens, "chat", "output", model, host)
 
-        count("cost_dollars", record.cost_dollars_before or 0.0, *named, "unmasked")
-        count("cost_dollars", record.cost_dollars_after or 0.0, *named, "sent")
-        count("cost_input_tokens", record.cost_tokens_before or 0.0, *named, "unmasked")
-        count("cost_input_tokens", record.cost_tokens_after or 0.0, *named, "sent")
+        bill, at_arrival = read_bill(record), read_saved_at_arrival(record)
+        for unit, money, left_out in (
+            ("dollars", bill.dollars, at_arrival.dollars),
+            ("input_tokens", bill.tokens, at_arrival.tokens),
+        ):
+            count(f"cost_{unit}", money.before, *named, "unmasked")
+            count(f"cost_{unit}", money.after, *named, "sent")
+            count(f"arrival_saved_{unit}", left_out.saved, *named)
 
-        seconds = None if record.hook_us is None else record.hook_us / 1e6
-        self._histograms[_HOOK].observe(seconds)
-        self._histograms[_FIRST_CHUNK].observe(record.first_chunk_seconds, host)
+        observe(_HOOK, None if record.hook_us is None else record.hook_us / 1e6)
+        observe(_FIRST_CHUNK, record.first_chunk_seconds, host)
 
         for window in record.quota or ():
             told = record.quota_account, window.name
             labels = tuple(v.take(each) for v, each in zip(self._quota_values, told, strict=True))
-            self._gauges["quota_used_ratio"].values[labels] = window.used
+            gauges["quota_used_ratio"].labels(*labels).set(window.used)
             if window.resets is not None:
-                resets = self._gauges["quota_resets_timestamp_seconds"]
-                resets.values[labels] = window.resets
+                gauges["quota_resets_timestamp_seconds"].labels(*labels).set(window.resets)
 
     def _name(self, record: RequestRecord) -> Labels:
         """Return the values of `_NAMED`: few of each, and few combinations."""
@@ -296,45 +284,10 @@ def find_outcome(record: RequestRecord) -> str:
     return "masked" if record.replaced or record.shortened else "unchanged"
 
 
-# As Prometheus reads it, by its own library
-
-
 def expose(counters: Counters, accept: str) -> tuple[bytes, str]:
     """Return all metrics in the format that a scraper accepts, and the format's content type."""
     from prometheus_client.exposition import choose_encoder
-    from prometheus_client.registry import Collector
-
-    class _All(Collector):
-        def collect(self) -> "Iterator[Metric]":
-            return map(_render, counters.list_metrics())
 
     encode, kind = choose_encoder(accept)
     with counters.lock:
-        return encode(_All()), kind
-
-
-def _render(metric: CounterOf | GaugeOf | HistogramOf) -> "Metric":
-    from prometheus_client.core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-    )
-    from prometheus_client.utils import floatToGoString
-
-    if isinstance(metric, CounterOf):
-        counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        for labels, total in metric.sums.items():
-            counter.add_metric(labels, total)
-        return counter
-    if isinstance(metric, GaugeOf):
-        gauge = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        for labels, value in metric.values.items():
-            gauge.add_metric(labels, value)
-        return gauge
-    histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    bounds = (*map(floatToGoString, metric.bounds), "+Inf")
-    for labels, counts in metric.counts.items():
-        # For each bound, how many values are not above it.
-        buckets = [*zip(bounds, map(float, accumulate(counts)), strict=True)]
-        histogram.add_metric(labels, buckets, metric.sums[labels])
-    return histogram
+        return encode(counters.metrics.registry), kind

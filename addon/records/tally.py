@@ -89,7 +89,7 @@ def read_bill(record: RequestRecord) -> Bill:
     calls = record.rereads + record.arrival_rereads + record.arrival_quotes
     # Records of older versions do not say which part is chance: then none is.
     margin = read_margin(record.saved_tokens_error, record.saved_tokens_error_by_chance)
-    left_out = _read_saved_at_arrival(record)
+    left_out = read_saved_at_arrival(record)
     at_arrival = left_out.tokens.saved, left_out.tokens.margin
     tokens = Money(1, before, after, margin, calls, *at_arrival)
     # Those of older versions do not have tokens by kind.
@@ -138,7 +138,7 @@ def _read_roads(record: RequestRecord) -> dict[str, Bill]:
     return roads
 
 
-def _read_saved_at_arrival(record: RequestRecord) -> Bill:
+def read_saved_at_arrival(record: RequestRecord) -> Bill:
     """Return what was left out of a request at arrival as a bill: without it, it costs nothing."""
     saved, in_dollars = record.arrival_saved_tokens, record.arrival_saved_dollars
     if not saved:
@@ -242,7 +242,7 @@ class ArrivalSum:
             return
         self.tokens += record.left_out_tokens
         if record.cost_tokens_before is None:
-            self.held += _read_saved_at_arrival(record)
+            self.held += read_saved_at_arrival(record)
 
 
 @dataclass(slots=True)

@@ -183,7 +183,7 @@ def test_waits_are_in_seconds() -> None:
 
 
 def test_replayed_requests_and_amounts_that_cannot_be_are_not_counted() -> None:
-    assert {} == scrape({"replay": True})
+    assert not any(scrape({"replay": True}).values())
     found = scrape({"request_tokens_before": 5, "request_tokens_after": 9, "prompt_tokens": -1})
     assert not [name for name, labels in found if ("state", "not_sent") in labels]
     assert not [name for name, _ in found if name.startswith("gen_ai")]
@@ -227,7 +227,7 @@ def test_the_example_dashboard_asks_for_what_there_is() -> None:
         if not name.startswith("gen_ai_token_type")
     }
     counters = Counters()
-    names = {metric.name for metric in counters.list_metrics()}
+    names = {metric.name for metric in counters.metrics.registry.collect()}
     assert asked, "it asks for something"
     assert set() == {re.sub("_(?:total|bucket|sum|count)$", "", name) for name in asked} - names
 
