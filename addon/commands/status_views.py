@@ -23,7 +23,7 @@ from addon.records.harm_words import dump_harm, list_harm
 from addon.records.holdout import Holdout
 from addon.records.quota_use import QuotaUse
 from addon.records.record import RequestRecord
-from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits
+from addon.records.tally import ArrivalSum, RedactionSum, Tally, Waits, read_bill
 from addon.records.words import (
     BOUND,
     BOUND_UNTIL_TRIED,
@@ -33,12 +33,10 @@ from addon.records.words import (
     explain_passed,
     explain_unmasked,
     find_currency,
-    find_record_currency,
     list_answers,
-    list_arrival,
     list_clearings,
-    list_costs,
     list_drops,
+    list_input,
     list_outgrown,
     list_quota,
     list_rereads,
@@ -48,7 +46,6 @@ from addon.records.words import (
     render_saved,
     render_uncertain,
     tell_roads,
-    why_lost,
 )
 from addon.request import one_line
 from masking.accounting import Bill, Money, TokenKinds
@@ -161,12 +158,7 @@ def _describe_requests(tally: Tally) -> Rows:
 
 
 def _describe_input(tally: Tally) -> Rows:
-    """Yield what the input cost that was not observed only, and what masking saved of that."""
-    costs = list_costs(tally.masked_bill, tally.count)
-    yield from (line.removeprefix("input ") for line in costs)
-    if why := why_lost(tally):
-        yield why
-    yield from list_arrival(tally, tally.masked_bill)
+    yield from (line.removeprefix("input ") for line in list_input(tally))
 
 
 def _describe_answers(tally: Tally) -> Rows:
@@ -221,15 +213,10 @@ def _describe_most_expensive(tally: Tally) -> Rows:
 
 
 def _render_cost(record: RequestRecord) -> str:
-    currency = find_record_currency(record)
-    after, before = (
-        (record.cost_dollars_after, record.cost_dollars_before)
-        if currency.is_dollars
-        else (record.cost_tokens_after, record.cost_tokens_before)
-    )
-    unmasked = f", without masking {currency.render_bare(before or 0.0)}"
-    worth = "" if currency.is_dollars else "worth "
-    return f"{worth}{currency.render(after or 0.0)}{'' if before == after else unmasked}"
+    bill = read_bill(record)
+    money, currency = bill.shown, find_currency(bill)
+    unmasked = f", without masking {currency.render_bare(money.before)}" if money.saved else ""
+    return f"{'' if currency.is_dollars else 'worth '}{currency.render(money.after)}{unmasked}"
 
 
 def _render_place(record: RequestRecord) -> str:

@@ -5,7 +5,7 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from addon.counts import pluralize
 from addon.quota import QuotaWindow
 from addon.records.quota_use import QuotaUse
 from addon.records.record import Bound, RequestRecord
-from addon.records.tally import RunTally, Tally, Totals
+from addon.records.tally import RunTally, Tally, Totals, read_bill
 from addon.request import one_line
 from addon.skip_reasons import SkipReason, find_skip_reason
 from masking.accounting import NO_BILL, Bill, Money, is_about_nothing
@@ -345,7 +345,7 @@ def _render_request_bill(record: RequestRecord, so_far: Bill) -> Iterator[str]:
     if not round(so_far.tokens.saved, 1):
         return
     money = so_far.of_all
-    currency = find_record_currency(record) if so_far.is_all_in_dollars else INPUT_TOKENS
+    currency = find_currency(so_far) if so_far.is_all_in_dollars else INPUT_TOKENS
     net = "about 0"
     if not is_about_nothing(money.saved, money.error):
         sign = "" if money.saved < 0 else "+"
@@ -362,46 +362,26 @@ def render_change(before: int, after: int) -> str:
     return f"{shown} {'smaller' if after < before else 'larger'}"
 
 
-_LEAST_SHARE = 0.005
-
-
-def find_record_currency(record: RequestRecord) -> Currency:
-    """Return in what the money of one request is told."""
-    if record.cost_dollars_after is None:
-        return INPUT_TOKENS
-    seller, tier = record.price_borrowed_from, record.service_tier
-    return Currency(
-        borrowed_from=() if seller is None else (seller,),
-        standard_for=(tier,) if tier is not None and record.price_is_standard else (),
-    )
-
-
 def render_cost(record: RequestRecord) -> str:
     """Return what a request cost: `cost $0.027 -> $0.016 (-42% ±3)`, or else what it is worth.
 
     The price is named once, after the last amount. If what was saved may as well be nothing, the
     words say so: `cost $0.016, about as much as without masking`.
     """
-    currency = find_record_currency(record)
-    before, after = record.cost_tokens_before or 0.0, record.cost_tokens_after or 0.0
-    error = record.saved_tokens_error
-    amounts = (
-        (record.cost_dollars_before, record.cost_dollars_after)
-        if currency.is_dollars
-        else (before, after)
-    )
-    shown_before, shown_after = (currency.render_bare(each or 0.0) for each in amounts)
-    verb, unit = ("cost", "") if currency.is_dollars else ("worth", " input tokens")
-    if currency.is_dollars and currency.basis:
+    bill = replace(read_bill(record), on_plan=0)  # a line has no room for whose price that is
+    money, currency = bill.shown, find_currency(bill)
+    before, after = map(currency.render_bare, (money.before, money.after))
+    verb, unit = "worth", " input tokens"
+    if currency.is_dollars:
         verb = "cost about" if currency.borrowed_from else "cost"
-        unit = f" {currency.basis}"
-    if before == after:
-        return f"{verb} {shown_after}{unit}"
-    if is_about_nothing(before - after, error):
-        return f"{verb} {shown_after}{unit}, about as much as without masking"
-    change = after / before - 1 if before else 0.0
-    off = render_error(error / before if before else 0.0, "{:.0f}")
-    return f"{verb} {shown_before} -> {shown_after}{unit} ({change:+.0%}{off})"
+        unit = f" {currency.basis}" if currency.basis else ""
+    if not money.saved:
+        return f"{verb} {after}{unit}"
+    if not money.is_certain:
+        return f"{verb} {after}{unit}, about as much as without masking"
+    change = money.after / money.before - 1 if money.before else 0.0
+    off = render_error(money.saved_share_error or 0.0, "{:.0f}")
+    return f"{verb} {before} -> {after}{unit} ({change:+.0%}{off})"
 
 
 def render_prices(record: RequestRecord) -> str:
@@ -432,16 +412,25 @@ def render_last_line(tally: Tally, unmasked: str | None = None) -> str:
 
 def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
     yield ", ".join(_list_counts(tally))
-    masked = tally.count - tally.requests["observed"]
-    if masked:
-        yield from list_costs(tally.masked_bill, tally.count)
-        if why := why_lost(tally):
-            yield why
-        yield from list_arrival(tally, tally.masked_bill)
+    yield from list_input(tally)
+    if tally.count > tally.requests["observed"]:
         if not tally.changed:
             yield f"nothing masked, because {unmasked or explain_unmasked(tally)}"
         if tally.summaries:
             yield count_summaries(tally.summaries)
+    yield from _list_rest(tally)
+
+
+def list_input(tally: Tally) -> Iterator[str]:
+    """Yield what the input cost that was not observed only, what was saved, and by what."""
+    yield from list_costs(tally.masked_bill, tally.count)
+    if why := why_lost(tally):
+        yield why
+    yield from list_arrival(tally, tally.masked_bill)
+
+
+def _list_rest(tally: Tally) -> Iterator[str]:
+    """Yield what the provider did, what was only observed, and what the output cost."""
     yield from list_clearings(tally)
     yield from list_drops(tally)
     if tally.dry_run is not None:
@@ -748,7 +737,7 @@ def list_outgrown(tally: Tally) -> Iterator[str]:
 
 
 _LEAST_SHARE = 0.01
-"""What saves less of a bill is not worth a word."""
+"""A smaller part of a bill, or of a request, is not worth a word, or a number."""
 
 ROADS_PAGE = "docs/agents.md#roads"
 
@@ -1024,35 +1013,21 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield f"{pluralize(tally.images, 'image')} masked in them"
     if tally.redacted:
         yield f"{pluralize(tally.redacted, 'result')} redacted"
-    if tally.rereads:
-        yield f"{pluralize(tally.rereads, 're-read')} of masked results"
-    if tally.arrival.rereads:
-        yield f"{pluralize(tally.arrival.rereads, 're-read')} of shortened results"
-    if tally.arrival.quotes:
-        yield f"{pluralize(tally.arrival.quotes, 'quote')} of what was left out at arrival"
+    yield from list_rereads(tally)
     if bound := tally.kept["bound"]:
         yield f"{pluralize(bound, 'result')} kept for bound reasoning"
     if tally.summaries:
         yield count_summaries(tally.summaries)
     for stage, count in tally.reductions.most_common():
         yield f"{count} reduced by {stage}"
-    yield from list_costs(tally.masked_bill, tally.count)
-    if why := why_lost(tally):
-        yield why
-    yield from list_arrival(tally, tally.masked_bill)
+    yield from list_input(tally)
     if run.held:
         yield f"{pluralize(len(run.held), 'conversation')} with a held boundary"
     if tally.outgrown:
         yield render_outgrown(tally)
     if tally.resent:
         yield render_resent(tally)
-    yield from list_clearings(tally)
-    yield from list_drops(tally)
     if tally.passed_through:
         passed = ", ".join(f"{count} {why}" for why, count in tally.passed_through.most_common())
         yield f"passed through: {passed}"
-    if tally.dry_run:
-        yield f"{tally.dry_run.count:,} only observed: {render_observed(tally.dry_run)}"
-    if tally.held_out:
-        yield f"{tally.held_out.count:,} held out: {render_observed(tally.held_out)}"
-    yield from list_answers(tally.bill)
+    yield from _list_rest(tally)

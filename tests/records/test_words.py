@@ -1099,7 +1099,7 @@ def test_arrival_is_in_every_line_about_requests() -> None:
     totals.add(record(**bill(9, 5, 0.8, **SHORT, arrival_rereads=2, arrival_quotes=1)))
     line = render_totals(totals)
     assert told in line
-    assert "2 re-reads of shortened results; 1 quote of what was left out at arrival" in line
+    assert "; ".join(list_rereads(counted)) in line
 
 
 def test_what_was_only_observed_would_have_been_saved() -> None:
