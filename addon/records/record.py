@@ -7,11 +7,10 @@ Prometheus are fed with. It never has content. The meanings are also the documen
 A new field has its line here, and one in `build.py`, which every engine's requests pass.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.fields import FieldInfo
@@ -518,48 +517,3 @@ class McpRecord(_Record):
     cut_strings: Annotated[int, means("How many strings were cut, and their characters.")] = 0
     cut_chars_before: Annotated[int, means("", "characters")] = 0
     cut_chars_after: Annotated[int, means("", "characters")] = 0
-
-
-class RecordField(NamedTuple):
-    """A field of the records: its name, the types of its value, its unit, a sentence.
-
-    left_out: what it is if it is left out, in JSON; None if it is unknown then.
-    meaning: empty if the sentence of the field before says it of both.
-    topic: what it and those after it tell of; None if that goes on.
-    """
-
-    name: str
-    type: str
-    unit: Unit | None
-    left_out: str | None
-    meaning: str
-    topic: str | None
-
-
-def describe_fields(record: type[BaseModel]) -> list[RecordField]:
-    """Return all fields of a record, in the order in which a JSON line has them."""
-    properties: Mapping[str, Mapping[str, Any]] = record.model_json_schema()["properties"]
-    return [
-        RecordField(
-            name,
-            _render_type(schema),
-            schema["unit"],
-            None if name == "kind" else _render_default(schema.get("default")),
-            schema["description"],
-            schema["topic"],
-        )
-        for name, schema in properties.items()
-    ]
-
-
-def _render_type(schema: Mapping[str, Any]) -> str:
-    """Return the type of a value in JSON's words, without null: `integer`, `"on" or "off"`."""
-    kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
-    (kind,) = kinds
-    if "enum" in kind:
-        return " or ".join(f'"{value}"' for value in kind["enum"])
-    return f'"{kind["const"]}"' if "const" in kind else str(kind["type"])
-
-
-def _render_default(default: object) -> str | None:
-    return None if default is None else json.dumps(default).removesuffix(".0")

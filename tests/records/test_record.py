@@ -8,11 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from addon.records.file import RecordFile, read_records
-from addon.records.record import McpRecord, RequestRecord, describe_fields
+from addon.records.record import McpRecord, RequestRecord
 from addon.stages import Interruption
 from masking.config import MetricsSettings
 from tests.support.made_up_records import LEAST, record
 from tests.support.marks import as_one_test
+from tests.tools.make_docs import describe_fields
 
 FIRST_SCHEMA = """
 {"kind": "chat", "time": "2026-11-22T13:32:20.668+00:00", "host": "api.openai.com",

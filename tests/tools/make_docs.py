@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 import click
 from pydantic import BaseModel
@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 import masking
 from addon.commands.group import obsmask
 from addon.config_commands import dump_toml
-from addon.records.record import McpRecord, RecordField, RequestRecord, describe_fields
+from addon.records.record import McpRecord, RequestRecord, Unit
 from masking.config import COMMON, find_key, list_keys
 from masking.config import ROOT as ROOT_TABLE
 from masking.config.settings import Tables
@@ -207,6 +207,51 @@ def list_python(_: str) -> Iterator[str]:
             if name in defaults and _render(key.default or None) != _render(defaults[name] or None):
                 found.setdefault(_render(defaults[name]), []).append(f"`{table}.{name}`")
     yield from (f"- {', '.join(names)}: {default}" for default, names in found.items())
+
+
+class RecordField(NamedTuple):
+    """A field of the records: its name, the types of its value, its unit, a sentence.
+
+    left_out: what it is if it is left out, in JSON; None if it is unknown then.
+    meaning: empty if the sentence of the field before says it of both.
+    topic: what it and those after it tell of; None if that goes on.
+    """
+
+    name: str
+    type: str
+    unit: Unit | None
+    left_out: str | None
+    meaning: str
+    topic: str | None
+
+
+def describe_fields(record: type[BaseModel]) -> list[RecordField]:
+    """Return all fields of a record, in the order in which a JSON line has them."""
+    properties: Mapping[str, Mapping[str, Any]] = record.model_json_schema()["properties"]
+    return [
+        RecordField(
+            name,
+            _render_type(schema),
+            schema["unit"],
+            None if name == "kind" else _render_left_out(schema.get("default")),
+            schema["description"],
+            schema["topic"],
+        )
+        for name, schema in properties.items()
+    ]
+
+
+def _render_type(schema: Mapping[str, Any]) -> str:
+    """Return the type of a value in JSON's words, without null: `integer`, `"on" or "off"`."""
+    kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    (kind,) = kinds
+    if "enum" in kind:
+        return " or ".join(f'"{value}"' for value in kind["enum"])
+    return f'"{kind["const"]}"' if "const" in kind else str(kind["type"])
+
+
+def _render_left_out(default: object) -> str | None:
+    return None if default is None else json.dumps(default).removesuffix(".0")
 
 
 def list_record(kind: str) -> Iterator[str]:
