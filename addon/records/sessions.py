@@ -110,7 +110,6 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     conversations: int = 0
     is_observed: bool = False
     group: str | None = None
-    is_plan: bool = False
     requests: int = 0
     failed: int = 0
     turns: int = 0
@@ -145,7 +144,6 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             folder=last.folder or first.folder,
             conversations=max(self.conversations, later.conversations),
             is_observed=self.is_observed and later.is_observed,
-            is_plan=self.is_plan or later.is_plan,
             requests=self.requests + later.requests,
             failed=self.failed + later.failed,
             turns=max(self.turns, later.turns),
@@ -215,7 +213,6 @@ class _Open:
             conversations=len(tally.conversations),
             is_observed=is_observed,
             group=latest.group,
-            is_plan=bool(latest.subscription),
             requests=tally.count,
             failed=tally.failed,
             turns=self._turns,

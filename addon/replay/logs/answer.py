@@ -96,8 +96,6 @@ class LogAnswer:
     uncounted: int = 0
     bound: int = 0
     unread: Counter[str] = field(default_factory=Counter)
-    first: datetime | None = None
-    last: datetime | None = None
     _squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def add(self, session: LoggedSession) -> None:
@@ -114,8 +112,6 @@ class LogAnswer:
             if is_known:
                 self.hidden += totals
         self.unread.update(session.unread)
-        self.first = min(filter(None, (self.first, session.began)))
-        self.last = max(filter(None, (self.last, session.began)))
         if session.cost_only is not None:
             self.cost_only.setdefault(session.cost_only, Group()).add(whole)
         if session.cost_only == "shortened":
