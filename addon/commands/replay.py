@@ -66,7 +66,7 @@ from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
     UNITS,
-    AssumedPrice,
+    BilledPrice,
     ComparedRequest,
     ConversationSums,
     ConversationTotals,
@@ -74,7 +74,6 @@ from addon.replay.totals import (
     assumed_prices,
     choose_money,
     compare_requests,
-    gather,
     name_conversations,
 )
 from addon.version import VERSION
@@ -433,7 +432,7 @@ class _Conversation:
         if logged is not None:
             name = name_session(logged)
         if self._wanted.chart:
-            chart = render_chart(gather(name, self._settings, self._compared))
+            chart = render_chart(name, self._settings.policy.window_turns, self._compared)
         return ReplayedConversation(ConversationTotals(name, totals), requests, chart)
 
 
@@ -452,7 +451,16 @@ def _describe_request(request: ReplayedRequest) -> dict[str, object]:
 def write_json(replay: ReplayResult, out: TextIO) -> None:
     """Write every figure: in total, by conversation, and by request."""
     head: dict[str, object] = {
-        "assumed_prices": [assumed._asdict() for assumed in assumed_prices(replay.totals)],
+        "assumed_prices": [
+            {
+                "model": price.model,
+                "read": price.read,
+                "write": price.write,
+                "maker": price.entry,
+                "requests": requests,
+            }
+            for price, requests in assumed_prices(replay.totals)
+        ],
         "total": dump_totals(replay.totals),
         "passed_over": replay.passed_over,
     }
@@ -527,8 +535,8 @@ def render_assumed(totals: Totals) -> str | None:
     found = assumed_prices(totals)
     if not found:
         return None
-    count = sum(assumed.requests for assumed in found)
-    described = [_describe_assumed(assumed) for assumed in found[:_MOST_MODELS]]
+    count = sum(requests for _, requests in found)
+    described = [_describe_assumed(price) for price, _ in found[:_MOST_MODELS]]
     more = len(found) - len(described)
     requests = pluralize_part(count, totals.requests, "request")
     models = "; ".join([*described, *([f"and {pluralize(more, 'more model')}"] if more else [])])
@@ -538,11 +546,11 @@ def render_assumed(totals: Totals) -> str | None:
     )
 
 
-def _describe_assumed(assumed: AssumedPrice) -> str:
+def _describe_assumed(price: BilledPrice) -> str:
     """Return which prices were assumed for a model, and why."""
-    model = printable(assumed.model or "a model without a name")
-    known = "is not known" if assumed.maker is None else f"as {assumed.maker}"
-    return f"{model} {known} (cached at {assumed.read:g}, written at {assumed.write:g})"
+    model = printable(price.model or "a model without a name")
+    known = "is not known" if price.entry is None else f"as {price.entry}"
+    return f"{model} {known} (cached at {price.read:g}, written at {price.write:g})"
 
 
 # Its table

@@ -5,7 +5,7 @@ conversations to know whether every price is known.
 """
 
 import operator
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple
@@ -47,50 +47,9 @@ class ComparedRequest(NamedTuple):
         return self.chosen.entry.conversation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """A conversation's requests in order, with the window sliding and under the chosen policy."""
-
-    name: str
-    window_turns: int
-    sliding: tuple[ReplayedRequest, ...]
-    chosen: tuple[ReplayedRequest, ...]
-    sliding_rereads: Rereads
-    chosen_rereads: Rereads
-
-
-def compare(
-    session: Session,
-    settings: ReplaySettings,
-    counter: TokenCounter,
-    passed_over: Counter[str] | None = None,
-) -> list[Comparison]:
-    """Replay a session and keep its requests; return its conversations.
-
-    Requests that cannot be replayed are counted in `passed_over`, by reason.
-    """
-    found: defaultdict[int, list[ComparedRequest]] = defaultdict(list)
-    for compared in compare_requests(session, settings, counter, passed_over):
-        found[compared.conversation].append(compared)
-    names = name_conversations(session.name, found)
-    return [gather(names[number], settings, requests) for number, requests in found.items()]
-
-
 def name_conversations(name: str, numbers: Collection[int]) -> dict[int, str]:
     """Return the names of a session's conversations: the session's, numbered if it has several."""
     return {number: f"{name} #{number}" if len(numbers) > 1 else name for number in numbers}
-
-
-def gather(name: str, settings: ReplaySettings, requests: Sequence[ComparedRequest]) -> Comparison:
-    """Return a conversation of these requests."""
-    return Comparison(
-        name=name,
-        window_turns=settings.policy.window_turns,
-        sliding=tuple(request.sliding for request in requests),
-        chosen=tuple(request.chosen for request in requests),
-        sliding_rereads=sum((each.sliding_rereads for each in requests), start=NO_REREADS),
-        chosen_rereads=sum((each.chosen_rereads for each in requests), start=NO_REREADS),
-    )
 
 
 def compare_requests(
@@ -369,23 +328,10 @@ def choose_money(bill: Bill, unit: CostUnit) -> Money:
     return bill.dollars if unit == "usd" else bill.tokens
 
 
-class AssumedPrice(NamedTuple):
-    """The prices that were assumed for a model, and for how many requests.
+def assumed_prices(totals: Totals) -> list[tuple[BilledPrice, int]]:
+    """Return the prices that were assumed, each with its requests, the commonest first.
 
-    `maker` is where they come from, such as `gpt-4o of OpenAI`; None if the model is unknown.
+    The entry is that of the model's maker; None if the model is unknown.
     """
-
-    model: str | None
-    read: float
-    write: float
-    maker: str | None
-    requests: int
-
-
-def assumed_prices(totals: Totals) -> list[AssumedPrice]:
-    """Return what was assumed, the commonest first."""
     found = (each for each in totals.prices if each[0].source == "assumed")
-    return [
-        AssumedPrice(price.model, price.read, price.write, price.entry, requests)
-        for price, requests in sorted(found, key=lambda each: -each[1])
-    ]
+    return sorted(found, key=lambda each: -each[1])

@@ -27,7 +27,6 @@ from addon.replay.report.page import (
     render_report,
 )
 from addon.replay.report.tables import POLICIES
-from addon.replay.totals import Comparison
 from addon.version import VERSION
 from masking.accounting import NO_BILL, PARTS
 from masking.accounting.cost import PromptCost, price_move
@@ -37,7 +36,16 @@ from masking.wire.usage import Usage
 from tests.support.builders import OLD
 from tests.support.marks import as_one_test
 from tests.support.page_parts import find_chart, find_table, list_texts
-from tests.support.replays import NOON, Talk, add_up, in_dollars, in_tokens, replayed, settings
+from tests.support.replays import (
+    NOON,
+    Comparison,
+    Talk,
+    add_up,
+    in_dollars,
+    in_tokens,
+    replayed,
+    settings,
+)
 
 HOSTILE = "</script><script>alert(1)</script><!--<script> '\"`${1} {{ data }} \u2028\ud800 &lt; é"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -76,8 +84,12 @@ class Page(HTMLParser):
         return found
 
 
+def draw(comparison: Comparison) -> str:
+    return render_chart(comparison.name, comparison.window_turns, comparison.compared)
+
+
 def render(*comparisons: Comparison, origin: Origin = ORIGIN) -> str:
-    charts = [*map(render_chart, comparisons)]
+    charts = [*map(draw, comparisons)]
     return render_report([*map(add_up, comparisons)], charts, origin)
 
 
@@ -258,7 +270,7 @@ def test_a_browser_says_what_is_missing(tmp_path: Path) -> None:
 
 
 def described(comparison: Comparison) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(render_chart(comparison))
+    found: list[dict[str, Any]] = json.loads(draw(comparison))
     return found
 
 
@@ -272,7 +284,7 @@ def described(comparison: Comparison) -> list[dict[str, Any]]:
 )
 def test_the_series_are_those_of_the_requests(model: str | None, unit: str, value: Value) -> None:
     comparison = replayed(Talk(model=model))
-    parts, bills = described(comparison), bills_by_policy(comparison)
+    parts, bills = described(comparison), bills_by_policy(comparison.compared)
     for title, sums in (("Bill of each request", list), ("Bill so far", accumulate)):
         chart = find_chart(parts, title)
         assert unit == chart["unit"]

@@ -22,7 +22,6 @@ from addon.replay.replay import (
     replay,
     replay_side_by_side,
 )
-from addon.replay.totals import compare
 from masking import MaskPolicy
 from masking.accounting.prompt import measure, read_prompt
 from masking.arrival import ArrivalPolicy
@@ -38,6 +37,7 @@ from tests.support.marks import as_one_test
 from tests.support.places import RECORDINGS
 from tests.support.priced import at_prices, rewrite_request
 from tests.support.read_sessions import read_sessions
+from tests.support.replays import compare
 from tests.support.talks import grow, work
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

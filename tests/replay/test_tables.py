@@ -17,7 +17,7 @@ from addon.replay.report.tables import (
     list_prices,
 )
 from addon.replay.reread import Rereads
-from addon.replay.totals import Comparison, CostUnit, Totals, add_all
+from addon.replay.totals import CostUnit, Totals, add_all
 from masking.accounting import Bill, Margin, Money
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
@@ -29,6 +29,7 @@ from tests.support.marks import as_one_test
 from tests.support.page_parts import read_rows
 from tests.support.replays import (
     NOON,
+    Comparison,
     Talk,
     add_up,
     in_tokens,
@@ -138,7 +139,7 @@ def test_each_policy_has_its_bill_and_its_calls() -> None:
     assert names == [row["Policy"].partition("\n")[0] for row in rows]
     assert ["0.0%", "20.0%", "6.7%"] == [row[REREADS] for row in rows]
     assert ["0.0%", "40.0%", "0.0%"] == [row["Quotes"] for row in rows]
-    bills = bills_by_policy(found)
+    bills = bills_by_policy(found.compared)
     costs = [2 * sum(bill.dollars or 0.0 for bill in each) for each in bills.values()]
     assert [render_dollars(cost) for cost in costs] == [row["Bill"] for row in rows]
     shares = [row[2]["bar"][1] for row in table["rows"]]
@@ -240,7 +241,7 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     pricing: CachePricing,
 ) -> None:
     comparison = replayed(Talk(), pricing)
-    bills = bills_by_policy(comparison)
+    bills = bills_by_policy(comparison.compared)
     chosen = accumulate(map(in_tokens, bills["chosen"]))
     everything = accumulate(map(in_tokens, bills["everything"]))
     excess = [100 * (paid / full - 1) for paid, full in zip(chosen, everything, strict=True)]

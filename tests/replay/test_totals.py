@@ -12,12 +12,10 @@ from addon.replay.replay import ReplayedRequest, ReplaySettings
 from addon.replay.reread import Rereads
 from addon.replay.totals import (
     BilledPrice,
-    Comparison,
     ConversationTotals,
     Totals,
     WorstBill,
     add_all,
-    compare,
 )
 from masking.accounting.cost import PromptCost
 from masking.model import ChatMessage
@@ -27,7 +25,7 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
-from tests.support.replays import Talk, add_up, priced_anew, replayed
+from tests.support.replays import Comparison, Talk, add_up, compare, priced_anew, replayed
 from tests.support.talks import Talk as SentTalk
 from tests.support.talks import grow, work, write_body
 

@@ -1,18 +1,20 @@
 """Conversations that grow turn by turn, replayed: for the tests of what a report shows."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings
+from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Session
+from addon.replay.reread import NO_REREADS, Rereads
 from addon.replay.totals import (
     ComparedRequest,
-    Comparison,
     ConversationSums,
     ConversationTotals,
-    compare,
+    compare_requests,
+    name_conversations,
 )
 from masking.accounting.bill import Bill, Money
 from masking.accounting.cost import PromptCost
@@ -27,6 +29,42 @@ from tests.support.builders import OLD, turn
 COUNTER = TokenCounter()
 POLICY = MaskPolicy(True, 3, skip_if_not_shorter=True)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A conversation's requests in order, with the window sliding and under the chosen policy."""
+
+    name: str
+    window_turns: int
+    sliding: tuple[ReplayedRequest, ...]
+    chosen: tuple[ReplayedRequest, ...]
+    sliding_rereads: Rereads
+    chosen_rereads: Rereads
+
+    @property
+    def compared(self) -> list[ComparedRequest]:
+        """The requests, each under both."""
+        return [ComparedRequest(*each) for each in zip(self.sliding, self.chosen, strict=True)]
+
+
+def compare(session: Session, settings: ReplaySettings, counter: TokenCounter) -> list[Comparison]:
+    """Replay a session and keep its requests; return its conversations."""
+    found: defaultdict[int, list[ComparedRequest]] = defaultdict(list)
+    for compared in compare_requests(session, settings, counter):
+        found[compared.conversation].append(compared)
+    names = name_conversations(session.name, found)
+    return [
+        Comparison(
+            name=names[number],
+            window_turns=settings.policy.window_turns,
+            sliding=tuple(each.sliding for each in requests),
+            chosen=tuple(each.chosen for each in requests),
+            sliding_rereads=sum((each.sliding_rereads for each in requests), start=NO_REREADS),
+            chosen_rereads=sum((each.chosen_rereads for each in requests), start=NO_REREADS),
+        )
+        for number, requests in found.items()
+    ]
 
 
 def in_tokens(bill: PromptCost) -> float:
@@ -85,8 +123,8 @@ def replayed(
 def add_up(comparison: Comparison) -> ConversationTotals:
     """Return what the requests of a conversation come to, and the calls that it has."""
     sums = ConversationSums(comparison.window_turns)
-    for slid, chose in zip(comparison.sliding, comparison.chosen, strict=True):
-        sums.add(ComparedRequest(slid, chose))
+    for compared in comparison.compared:
+        sums.add(compared)
     counted = replace(
         sums.totals,
         sliding_rereads=comparison.sliding_rereads,

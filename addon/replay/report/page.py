@@ -39,7 +39,7 @@ from addon.replay.report.tables import (
     list_prices,
 )
 from addon.replay.totals import (
-    Comparison,
+    ComparedRequest,
     ConversationTotals,
     CostUnit,
     add_all,
@@ -149,7 +149,7 @@ def render_report(
         has_logs=logs is not None,
         shown=len(conversations),
         masked_before=sum(each.totals.masked_before > 0 for each in conversations),
-        assumed=sum(each.requests for each in assumed_prices(totals)),
+        assumed=sum(requests for _, requests in assumed_prices(totals)),
         requests=pluralize(totals.requests, "request"),
         reported=totals.reported,
         arrival=describe_arrival(
@@ -179,9 +179,9 @@ _VALUES: dict[CostUnit, Value] = {
 }
 
 
-def render_chart(comparison: Comparison) -> str:
+def render_chart(name: str, window_turns: int, requests: Sequence[ComparedRequest]) -> str:
     """Return one conversation's parts as JSON, in US dollars if all of its prices are known."""
-    return _dump([*_list_parts(comparison)])
+    return _dump([*_list_parts(name, window_turns, requests)])
 
 
 def _dump(value: object) -> str:
@@ -189,18 +189,20 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _list_parts(comparison: Comparison) -> Iterator[Part]:
-    requests, bills = comparison.chosen, bills_by_policy(comparison)
+def _list_parts(
+    name: str, window_turns: int, compared: Sequence[ComparedRequest]
+) -> Iterator[Part]:
+    requests, bills = [each.chosen for each in compared], bills_by_policy(compared)
     is_known = all(bill.dollars is not None for bill in bills["chosen"])
     currency = DOLLARS if is_known else INPUT_TOKENS
     unit: CostUnit = "usd" if is_known else "input_tokens"
     value, moves = _VALUES[unit], find_moves(requests, unit)
     moved = [move.request for move in moves]
-    yield title(printable(comparison.name))
-    yield text(_introduce(comparison), "note")
+    yield title(printable(name))
+    yield text(_introduce(requests, window_turns), "note")
     yield title("Bill")
     yield legend(
-        [*((f"line {key}", name) for key, name, _ in POLICIES), ("ink", "the boundary moves")]
+        [*((f"line {key}", each) for key, each, _ in POLICIES), ("ink", "the boundary moves")]
     )
     costs = {key: [value(bill) for bill in bills[key]] for key in bills}
     sums = {key: [*accumulate(each)] for key, each in costs.items()}
@@ -214,8 +216,8 @@ def _list_parts(comparison: Comparison) -> Iterator[Part]:
     )
     yield charts(
         *(
-            _chart_tokens(key, name, bills[key], moved if key == "chosen" else [])
-            for key, name, _ in POLICIES
+            _chart_tokens(key, of_policy, bills[key], moved if key == "chosen" else [])
+            for key, of_policy, _ in POLICIES
         ),
         is_pair=False,
     )
@@ -272,18 +274,17 @@ def _chart_tokens(
     return chart(name, note, series, unit="Tokens", render=render_compact, moves=moves)
 
 
-def bills_by_policy(comparison: Comparison) -> dict[PolicyKey, list[PromptCost]]:
+def bills_by_policy(compared: Sequence[ComparedRequest]) -> dict[PolicyKey, list[PromptCost]]:
     """Return what each request costs, by policy."""
     return {
-        "everything": [request.entry.cost.before for request in comparison.chosen],
-        "sliding": [request.entry.cost.after for request in comparison.sliding],
-        "chosen": [request.entry.cost.after for request in comparison.chosen],
+        "everything": [each.chosen.entry.cost.before for each in compared],
+        "sliding": [each.sliding.entry.cost.after for each in compared],
+        "chosen": [each.chosen.entry.cost.after for each in compared],
     }
 
 
-def _introduce(comparison: Comparison) -> str:
+def _introduce(requests: Sequence[ReplayedRequest], window_turns: int) -> str:
     """Return a sentence on a conversation: its models, its window, and the basis of its cache."""
-    requests = comparison.chosen
     models = sorted({printable(request.model or "an unknown model") for request in requests})
     reported = sum(request.entry.cost.basis == "reported" for request in requests)
     if not reported:
@@ -294,7 +295,7 @@ def _introduce(comparison: Comparison) -> str:
         cached = f"as reported for {pluralize(reported, 'request')}, simulated for the others"
     return (
         f"{pluralize(len(requests), 'request')} to {', '.join(models)}; "
-        f"window of {pluralize(comparison.window_turns, 'turn')}; cached tokens {cached}."
+        f"window of {pluralize(window_turns, 'turn')}; cached tokens {cached}."
     )
 
 
