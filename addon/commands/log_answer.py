@@ -10,15 +10,12 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from addon.accounts import find_learned
 from addon.agents import AGENTS
 from addon.commands.road_table import print_roads
-from addon.commands.terminal import print_text
+from addon.commands.terminal import make_table, print_text
 from addon.commands.work import abbreviate
 from addon.counts import pluralize
 from addon.look.parts import Column, table
@@ -166,7 +163,8 @@ def print_answer(
     for line in _list_answers(answer):
         print_text(console, line)
     if not total:
-        console.print(_render_groups(answer))
+        columns = [column.title for column in COLUMNS]
+        console.print(make_table(columns, *_list_rows(answer)))
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
     bill = answer.bill
@@ -205,21 +203,6 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
 
 
 # The table
-
-
-def _render_groups(answer: LogAnswer) -> Table:
-    """Return a row for each agent and model, then one for each length of session."""
-    shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    first, *columns = COLUMNS
-    shown.add_column(first.title, overflow="fold")
-    for name, _ in columns:
-        shown.add_column(name, justify="right", no_wrap=True)
-    by_model, by_length = _list_rows(answer)
-    for rows in (by_model, by_length):
-        for name, *cells in rows:
-            shown.add_row(escape(printable(name)), *cells)
-        shown.add_section()
-    return shown
 
 
 COLUMNS = (

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.markup import escape
 from rich.table import Table
 
 from addon.commands.log_answer import (
@@ -46,7 +44,7 @@ from addon.commands.options import (
     work_options,
 )
 from addon.commands.road_table import print_roads
-from addon.commands.terminal import fits, open_console, print_text
+from addon.commands.terminal import fits, make_table, open_console, print_text
 from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
@@ -614,16 +612,14 @@ class ReplayTable:
             yield f"\n{describe_recorded(whole.recorded, whole.requests)}"
 
     def _render(self, columns: Sequence[str]) -> Table:
-        table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-        table.add_column(columns[0], overflow="fold")
-        for name in columns[1:]:
-            table.add_column(name, justify="right", no_wrap=True)
-        for section in (self.rows, self.totals):
-            for name, totals in section:
-                cells = list_cells(totals, self.whole.unit)
-                table.add_row(escape(printable(name)), *(cells[column] for column in columns[1:]))
-            table.add_section()
-        return table
+        sections = (
+            [
+                (name, *(list_cells(totals, self.whole.unit)[column] for column in columns[1:]))
+                for name, totals in section
+            ]
+            for section in (self.rows, self.totals)
+        )
+        return make_table(columns, *sections, gap=0)
 
 
 def render_conversations(replay: ReplayResult, *, total: bool = False) -> ReplayTable:

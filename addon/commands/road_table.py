@@ -2,15 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from addon.commands.terminal import print_text
+from addon.commands.terminal import make_table, print_text
 from addon.records.words import ROADS_PAGE, Currency, find_currency, render_error
 from masking.accounting import Bill
-from masking.errors import printable
 from masking.roads import OPTIONAL_ROADS, Road
 
 
@@ -24,13 +20,8 @@ def print_roads(console: Console, rows: Sequence[tuple[str, Bill]]) -> None:
     if not roads:
         return
     print_text(console, "\nWhere the model binds its reasoning, other ways to save:")
-    shown = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    shown.add_column("model", overflow="fold")
-    for title in ("as set", *(road.name for road in roads)):
-        shown.add_column(title, justify="right", no_wrap=True)
-    for name, bill in rows:
-        shown.add_row(escape(printable(name)), *_list_cells(bill, roads))
-    console.print(shown)
+    columns = ("model", "as set", *(road.name for road in roads))
+    console.print(make_table(columns, [(name, *_list_cells(bill, roads)) for name, bill in rows]))
     for road in roads:
         gives_up = f"{road.gives_up[0].lower()}{road.gives_up[1:]}"
         line = f"{road.name}: {road.option}. Gives up: {gives_up}"

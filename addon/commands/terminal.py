@@ -1,11 +1,15 @@
 """How commands print to a terminal, or to a file in its place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
+
+from masking.errors import printable
 
 _FILE_WIDTH = 160
 _UNBOUNDED = 10_000
@@ -20,6 +24,22 @@ def open_console() -> Console:
 def print_text(console: Console, text: str) -> None:
     """Print a text without style; the terminal breaks its lines, so that they can be copied."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def make_table(columns: Sequence[str], *sections: Iterable[Sequence[str]], gap: int = 1) -> Table:
+    """Return a table whose first column names the rows, and may be folded.
+
+    gap: the blanks between two columns, beside the one that there always is.
+    """
+    table = Table(box=SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False)
+    table.add_column(columns[0], overflow="fold")
+    for title in columns[1:]:
+        table.add_column(title, justify="right", no_wrap=True)
+    for rows in sections:
+        for name, *cells in rows:
+            table.add_row(Text(printable(name)), *cells)
+        table.add_section()
+    return table
 
 
 def fits(
