@@ -29,9 +29,7 @@ from addon.records.words import (
     BOUND_UNTIL_TRIED,
     Currency,
     count_requests,
-    count_summaries,
     explain_passed,
-    explain_unmasked,
     find_currency,
     list_answers,
     list_clearings,
@@ -40,9 +38,11 @@ from addon.records.words import (
     list_outgrown,
     list_quota,
     list_rereads,
+    list_resent,
+    list_summaries,
+    list_unmasked,
     render_cache_change,
     render_observed,
-    render_resent,
     render_saved,
     render_uncertain,
     tell_roads,
@@ -112,7 +112,7 @@ def count_groups(records: Iterable[RequestRecord], by: str, *, replayed: bool = 
 
 # The overview: a row for each thing to know
 
-Rows = Iterator[str]
+Rows = Iterable[str]
 
 
 def render_overview(tally: Tally, holdout: Holdout, width: int | None) -> Text:
@@ -142,10 +142,6 @@ def render_counts(counts: Counter[str]) -> str:
     return ", ".join(f"{count:,} x {one_line(what)}" for what, count in counts.most_common())
 
 
-def _describe_quota(tally: Tally) -> Rows:
-    yield from list_quota(tally, datetime.now(UTC), is_full=True)
-
-
 def _describe_requests(tally: Tally) -> Rows:
     count = len(tally.conversations)
     within = f" in {pluralize(count, 'conversation')}" if count else ""
@@ -157,30 +153,12 @@ def _describe_requests(tally: Tally) -> Rows:
         yield f"{sent_whole:,} of them only observed{held_out}: their costs stand apart"
 
 
-def _describe_input(tally: Tally) -> Rows:
-    yield from (line.removeprefix("input ") for line in list_input(tally))
-
-
-def _describe_answers(tally: Tally) -> Rows:
-    yield from (line.removeprefix("output ") for line in list_answers(tally.bill))
-
-
 def _describe_cache(tally: Tally) -> Rows:
     if tally.prompt_tokens:
         share = tally.cached_tokens / tally.prompt_tokens
         yield f"{share:.0%} of the input was read from it, as the providers counted"
     if changed := render_cache_change(tally.masked_bill):
         yield changed
-
-
-def _describe_untouched(tally: Tally) -> Rows:
-    if tally.count > tally.requests["observed"] and not tally.changed:
-        yield f"nothing masked, because {explain_unmasked(tally)}"
-
-
-def _describe_roads(tally: Tally) -> Rows:
-    if roads := tell_roads(tally):
-        yield roads
 
 
 def _describe_observed(tally: Tally) -> Rows:
@@ -199,11 +177,6 @@ def _describe_failures(tally: Tally) -> Rows:
             causes = Counter({why: n for (m, why), n in tally.failures.items() if m == masking})
             rate = f" ({failed / requests:.1%}): {render_counts(causes)}" if failed else ""
             yield f"masking {masking:{width}} {failed:,} of {count_requests(requests)}{rate}"
-
-
-def _describe_resent(tally: Tally) -> Rows:
-    if tally.resent:
-        yield render_resent(tally)
 
 
 def _describe_most_expensive(tally: Tally) -> Rows:
@@ -238,17 +211,6 @@ def _describe_redaction(tally: Tally) -> Rows:
 
 _SCENARIOS = ("an answer", "calls", "nothing", "the user and calls", "calls and an answer")
 """What follows a result in each scenario, scenario 1 first."""
-
-
-def _describe_reduction(tally: Tally) -> Rows:
-    if tally.reductions:
-        stages = tally.reductions.most_common()
-        yield ", ".join(f"{count_requests(count)} by {stage}" for stage, count in stages)
-
-
-def _describe_summaries(tally: Tally) -> Rows:
-    if tally.summaries:
-        yield count_summaries(tally.summaries)
 
 
 def _describe_waits(tally: Tally) -> Rows:
@@ -294,23 +256,25 @@ def _describe_assumed(tally: Tally) -> Rows:
 
 
 _ROWS: Mapping[str, Callable[[Tally], Rows]] = {
-    "Plan": _describe_quota,
+    "Plan": lambda tally: list_quota(tally, datetime.now(UTC), is_full=True),
     "Requests": _describe_requests,
-    "Input": _describe_input,
-    "": _describe_untouched,
-    "Roads": _describe_roads,
+    "Input": lambda tally: (line.removeprefix("input ") for line in list_input(tally)),
+    "": list_unmasked,
+    "Roads": lambda tally: filter(None, [tell_roads(tally)]),
     "Observed": _describe_observed,
-    "Output": _describe_answers,
+    "Output": lambda tally: (line.removeprefix("output ") for line in list_answers(tally.bill)),
     "Cache": _describe_cache,
     "Failed": _describe_failures,
-    "Sent again": _describe_resent,
+    "Sent again": list_resent,
     "Cleared": list_clearings,
     "Dropped": list_drops,
     "Most expensive": _describe_most_expensive,
     "Redacted": _describe_redaction,
-    "Reduced": _describe_reduction,
+    "Reduced": lambda tally: (
+        f"{count_requests(count)} by {stage}" for stage, count in tally.reductions.most_common()
+    ),
     "Re-reads": list_rereads,
-    "Summaries": _describe_summaries,
+    "Summaries": list_summaries,
     "Model's window": list_outgrown,
     "First token": _describe_waits,
     "Passed untouched": _describe_passed,

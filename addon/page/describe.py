@@ -25,10 +25,10 @@ from addon.records.words import (
     list_cost,
     list_drops,
     list_rereads,
+    list_resent,
     list_saved,
     render_headline,
     render_outgrown,
-    render_resent,
     render_tally,
     tell_quota,
     tell_roads,
@@ -190,8 +190,7 @@ def list_notes(conversation: Conversation) -> Iterator[str]:
 
 
 def _list_notes(tally: Tally) -> Iterator[str]:
-    if tally.resent:
-        yield render_resent(tally)
+    yield from list_resent(tally)
     yield from list_clearings(tally)
     yield from list_drops(tally)
     yield from list_rereads(tally)

@@ -413,12 +413,15 @@ def render_last_line(tally: Tally, unmasked: str | None = None) -> str:
 def _list_sums(tally: Tally, unmasked: str | None) -> Iterator[str]:
     yield ", ".join(_list_counts(tally))
     yield from list_input(tally)
-    if tally.count > tally.requests["observed"]:
-        if not tally.changed:
-            yield f"nothing masked, because {unmasked or explain_unmasked(tally)}"
-        if tally.summaries:
-            yield count_summaries(tally.summaries)
+    yield from list_unmasked(tally, unmasked)
+    yield from list_summaries(tally)
     yield from _list_rest(tally)
+
+
+def list_unmasked(tally: Tally, why: str | None = None) -> Iterator[str]:
+    """Yield that nothing was masked, and why, if that is so of what was not observed only."""
+    if tally.count > tally.requests["observed"] and not tally.changed:
+        yield f"nothing masked, because {why or explain_unmasked(tally)}"
 
 
 def list_input(tally: Tally) -> Iterator[str]:
@@ -646,9 +649,10 @@ def count_requests(count: int) -> str:
     return pluralize(count, "request")
 
 
-def count_summaries(count: int) -> str:
-    """Return `1 request for a summary left whole`."""
-    return f"{count_requests(count)} for a summary left whole"
+def list_summaries(tally: Tally) -> Iterator[str]:
+    """Yield how many requests for a summary were left whole, if any."""
+    if tally.summaries:
+        yield f"{count_requests(tally.summaries)} for a summary left whole"
 
 
 def list_rereads(tally: Tally) -> Iterator[str]:
@@ -672,10 +676,11 @@ def _count_calls(count: int) -> str:
     return pluralize(count, "call")
 
 
-def render_resent(tally: Tally) -> str:
-    """Return how many requests were refused masked, and how many were accepted unmasked."""
-    count, accepted = tally.resent.total(), tally.resent["accepted"]
-    return f"{count_requests(count)} sent again whole after a 400 ({accepted:,} accepted)"
+def list_resent(tally: Tally) -> Iterator[str]:
+    """Yield how many requests were refused masked, if any, and how many were accepted unmasked."""
+    if tally.resent:
+        resent, accepted = count_requests(tally.resent.total()), tally.resent["accepted"]
+        yield f"{resent} sent again whole after a 400 ({accepted:,} accepted)"
 
 
 def list_clearings(tally: Tally) -> Iterator[str]:
@@ -1016,8 +1021,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
     yield from list_rereads(tally)
     if bound := tally.kept["bound"]:
         yield f"{pluralize(bound, 'result')} kept for bound reasoning"
-    if tally.summaries:
-        yield count_summaries(tally.summaries)
+    yield from list_summaries(tally)
     for stage, count in tally.reductions.most_common():
         yield f"{count} reduced by {stage}"
     yield from list_input(tally)
@@ -1025,8 +1029,7 @@ def _list_run(run: RunTally) -> Iterator[str]:
         yield f"{pluralize(len(run.held), 'conversation')} with a held boundary"
     if tally.outgrown:
         yield render_outgrown(tally)
-    if tally.resent:
-        yield render_resent(tally)
+    yield from list_resent(tally)
     if tally.passed_through:
         passed = ", ".join(f"{count} {why}" for why, count in tally.passed_through.most_common())
         yield f"passed through: {passed}"

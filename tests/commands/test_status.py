@@ -263,7 +263,7 @@ def test_the_page_tells_what_the_requests_came_to(
         pytest.param(
             [REQUEST | {"reduction_stage": stage} for stage in ("masking", "masking", "fallback")],
             "Reduced",
-            ["2 requests by masking, 1 request by fallback"],
+            ["2 requests by masking", "1 request by fallback"],
             id="reduction",
         ),
         pytest.param(
