@@ -49,7 +49,6 @@ from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.words import (
-    Currency,
     find_currency,
     render_range,
     render_saved_percent,
@@ -63,14 +62,12 @@ from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplayedRequest, ReplaySettings, Session
 from addon.replay.report.page import Origin, render_chart, render_report
 from addon.replay.totals import (
-    UNITS,
     BilledPrice,
     ComparedRequest,
     ConversationSums,
     ConversationTotals,
     Totals,
     assumed_prices,
-    choose_money,
     compare_requests,
     name_conversations,
 )
@@ -587,10 +584,10 @@ class ReplayTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what is printed."""
         rows, whole = [*self.totals, *self.rows], self.whole
-        unit, currency = UNITS[whole.unit], find_currency(whole.bill)
-        if currency.basis and whole.unit == "usd":
-            unit += f", {currency.basis}"
-        yield f"The prompts of {pluralize(whole.requests, 'request')}; costs in {unit}\n"
+        currency = whole.currency
+        named = find_currency(whole.bill) if currency.is_dollars else currency
+        requests = pluralize(whole.requests, "request")
+        yield f"The prompts of {requests}; costs in {named.full_name}\n"
         costs = (*_COSTS, *(_PARTS if any(each.arrival.results for _, each in rows) else ()))
         table = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
         if fits(table, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
@@ -602,9 +599,8 @@ class ReplayTable:
         yield _EXPLANATION
         if costs != _COSTS:
             yield _EXPLANATION_OF_PARTS
-        money = choose_money(whole.bill, whole.unit)
-        unnamed = Currency(is_dollars=whole.unit == "usd")
-        if told := describe_arrival(whole.arrival, whole.chosen_rereads.calls, money, unnamed):
+        money = currency.choose(whole.bill)
+        if told := describe_arrival(whole.arrival, whole.chosen_rereads.calls, money, currency):
             yield f"\n{told}"
         if left := render_range(money):
             yield f"\nSaved {render_saved_percent(money.before, money.saved, money.error)}{left}."
@@ -614,7 +610,7 @@ class ReplayTable:
     def _render(self, columns: Sequence[str]) -> Table:
         sections = (
             [
-                (name, *(list_cells(totals, self.whole.unit)[column] for column in columns[1:]))
+                (name, *(list_cells(totals, self.whole.currency)[column] for column in columns[1:]))
                 for name, totals in section
             ]
             for section in (self.rows, self.totals)

@@ -44,7 +44,7 @@ def _list_cells(bill: Bill, roads: Sequence[Road]) -> Iterator[str]:
 
 
 def _render_cell(beside: Bill, paid: float, currency: Currency) -> str:
-    money = beside.dollars if currency.is_dollars else beside.tokens
+    money = currency.choose(beside)
     if not money.is_certain:
         return "about the same" if money.saved else "the same"
     error = render_error(money.error / paid, "{:.0f}")

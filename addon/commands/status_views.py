@@ -308,7 +308,7 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     """
     tallies = groups.sort()
     currency = find_currency(groups.total.bill)
-    amounts = [_choose_money(tally, in_dollars=currency.is_dollars) for _, tally in tallies]
+    amounts = [_choose_money(tally, currency) for _, tally in tallies]
     rows = [
         (_name(groups.by, key), *_describe(tally, money, currency))
         for (key, tally), money in zip(tallies, amounts, strict=True)
@@ -336,13 +336,13 @@ def render_groups(groups: Groups, width: int, marks: tuple[str, str] = MARKS) ->
     return table
 
 
-def _choose_money(tally: Tally, *, in_dollars: bool) -> Money | None:
+def _choose_money(tally: Tally, currency: Currency) -> Money | None:
     """Return the money of a row: of what was masked or might have been; None if it has none.
 
     Where all was observed only, it is that of what was sent.
     """
     bill = tally.masked_bill if tally.masked_bill.tokens.requests else tally.bill
-    money = bill.dollars if in_dollars else bill.tokens
+    money = currency.choose(bill)
     return money if money.requests else None
 
 

@@ -63,7 +63,7 @@ from addon.replay.logs.session import Account
 from addon.replay.numbers import render_share
 from addon.replay.references import SessionReferences
 from addon.replay.replay import Pause, ReplaySettings, Session
-from addon.replay.totals import UNITS, Totals
+from addon.replay.totals import Totals
 from masking.accounting import Money
 from masking.config import CLIENT_WINDOWS, read_override
 from masking.window import MaskPolicy
@@ -265,12 +265,9 @@ def _render_table(
     currency: Currency,
 ) -> Table:
     """Return a row for each of the settings, the cheapest first."""
-    unit = UNITS["usd" if currency.is_dollars else "input_tokens"]
-    if currency.is_dollars and currency.basis:
-        unit = f"{unit}, {currency.basis}"
     requests = pluralize(off.money.requests, "request")
     table = Table(
-        title=f"{pluralize(len(outcomes), 'setting')} on {requests}; costs in {unit}",
+        title=f"{pluralize(len(outcomes), 'setting')} on {requests}; costs in {currency.full_name}",
         title_justify="left",
         box=SIMPLE_HEAD,
         padding=0,

@@ -168,11 +168,6 @@ def render_on_axis(currency: Currency) -> Callable[[float], str]:
     return currency.render_bare if currency.is_dollars else render_compact
 
 
-def name_unit(currency: Currency) -> str:
-    """Return the unit of amounts that stand in a chart or a table."""
-    return "US dollars" if currency.is_dollars else "input tokens"
-
-
 # The masking map
 
 Row = Sequence[tuple[int, Reason | str]]
@@ -228,7 +223,7 @@ def moves_of(moves: Sequence[Move], count: int, currency: Currency) -> list[Part
     heading = title("Moves of the boundary")
     if not moves:
         return [heading, text("The boundary has not moved.")]
-    unit = name_unit(currency)
+    unit = currency.name
     note = (
         "A move masks more results, so what follows them is written to the cache anew: that is its "
         f"price. Price, saved since and net are in {unit}, up to the last of "

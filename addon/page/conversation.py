@@ -18,7 +18,6 @@ from addon.look.parts import (
     masking_map,
     more,
     moves_of,
-    name_unit,
     render_compact,
     render_on_axis,
     table,
@@ -190,7 +189,7 @@ def _chart(
             "Saved so far",
             "What the prompts would have cost, less what they cost.",
             [Series(so_far, "chosen", saved, amounts)],
-            unit=name_unit(currency),
+            unit=currency.name,
             render=render_on_axis(currency),
             moves=moves,
         )

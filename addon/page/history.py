@@ -22,7 +22,6 @@ from addon.look.parts import (
     charts,
     legend,
     more,
-    name_unit,
     render_on_axis,
     text,
 )
@@ -351,7 +350,7 @@ def _draw_days(sessions: Sequence[Session], wanted: HistoryFilter) -> Iterator[P
                 Series("", mark, values, said, "days")
                 for (mark, _), values, said in zip(marks, drawn, texts, strict=True)
             ],
-            unit=name_unit(DOLLARS),
+            unit=DOLLARS.name,
             render=render_on_axis(DOLLARS),
             days=[f"{day:%b} {day.day}" for day in days],
         )

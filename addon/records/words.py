@@ -52,6 +52,22 @@ class Currency:
         """Return an amount that stands beside one from `render`: `$0.43`, `12,300`."""
         return render_dollars(amount) if self.is_dollars else f"{amount:,.0f}"
 
+    def choose(self, bill: Bill) -> Money:
+        """Return the money of a bill that is told in it."""
+        return bill.dollars if self.is_dollars else bill.tokens
+
+    @property
+    def name(self) -> str:
+        """What amounts are of, beside an axis or over a column."""
+        return "US dollars" if self.is_dollars else "input tokens"
+
+    @property
+    def full_name(self) -> str:
+        """The same, and whose price it is, in the title of a table."""
+        if not self.is_dollars:
+            return f"{self.name} that are worth as much"
+        return f"{self.name}, {self.basis}" if self.basis else self.name
+
     @property
     def basis(self) -> str:
         """Whose price it is, once for each text: `at OpenAI's price`; empty if it is the host's.
@@ -761,9 +777,9 @@ class OpenRoad(NamedTuple):
 
 def find_roads(bill: Bill) -> list[OpenRoad]:
     """Return the roads by which a bill would have been lower for certain, the cheapest first."""
-    paid, found = bill.shown.after, []
+    currency, paid, found = find_currency(bill), bill.shown.after, []
     for name, beside in bill.roads.items():
-        money = beside.dollars if bill.is_in_dollars else beside.tokens
+        money = currency.choose(beside)
         if money.is_certain and money.saved >= _LEAST_SHARE * paid and name in ROADS:
             found.append(OpenRoad(ROADS[name], paid - money.saved, money.saved, money.error))
     return sorted(found, key=lambda each: each.cost)

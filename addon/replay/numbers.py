@@ -4,17 +4,20 @@ from collections.abc import Mapping
 
 from addon.counts import pluralize
 from addon.records.words import Currency, render_saved_percent
-from addon.replay.totals import ArrivalTotals, CostUnit, Totals, choose_money
+from addon.replay.totals import ArrivalTotals, Totals
 from masking.accounting import Bill, Money, is_about_nothing
 
 
-def list_cells(totals: Totals, unit: CostUnit) -> Mapping[str, str]:
+def list_cells(totals: Totals, currency: Currency) -> Mapping[str, str]:
     """Return what tables say of some requests, by the columns that the terminal's table has.
 
     `arrival` and `masking` are the parts of what was saved that are by each of them.
     """
-    money, slid = (choose_money(bill, unit) for bill in (totals.bill, totals.sliding))
-    render, rereads = Currency(is_dollars=unit == "usd").render_bare, totals.chosen_rereads
+    money, render, rereads = (
+        currency.choose(totals.bill),
+        currency.render_bare,
+        totals.chosen_rereads,
+    )
     by_arrival = ""
     if totals.arrival.results:
         width = money.arrival_margin.width
@@ -24,7 +27,7 @@ def list_cells(totals: Totals, unit: CostUnit) -> Mapping[str, str]:
         "tokens before": render_count(totals.bill.prompt_before.total),
         "tokens after": render_count(totals.bill.prompt_after.total),
         "all sent": render(money.before),
-        "sliding": render(slid.after),
+        "sliding": render(currency.choose(totals.sliding).after),
         "chosen": render(money.after),
         "saved": render_saved_percent(money.before, money.saved, money.error),
         "arrival": by_arrival,
@@ -85,17 +88,13 @@ def _describe_saved(saved: float, error: float, currency: Currency) -> str:
 # As JSON
 
 
-def dump_totals(totals: Totals, unit: CostUnit | None = None) -> dict[str, object]:
+def dump_totals(totals: Totals) -> dict[str, object]:
     """Return the sums of some requests, as `--json` prints them; null is what is not known.
 
-    Costs are in this unit, or else in that of the totals. All that is before or after masking has
-    in it what was left out at arrival.
+    All that is before or after masking has in it what was left out at arrival.
     """
-    unit = unit or totals.unit
-    bill, money, recorded = (
-        totals.bill,
-        *(choose_money(each, unit) for each in (totals.bill, totals.recorded)),
-    )
+    bill, currency = totals.bill, totals.currency
+    money, recorded = currency.choose(bill), currency.choose(totals.recorded)
     chosen, sliding = totals.chosen_rereads, totals.sliding_rereads
     return {
         "window_turns": totals.window_turns,
@@ -106,9 +105,9 @@ def dump_totals(totals: Totals, unit: CostUnit | None = None) -> dict[str, objec
         "tool_chars_after": totals.tool_chars_after,
         "tokens_before": round(bill.prompt_before.total),
         "tokens_after": round(bill.prompt_after.total),
-        "cost_unit": unit,
+        "cost_unit": "usd" if currency.is_dollars else "input_tokens",
         "cost_before": money.before,
-        "cost_sliding": choose_money(totals.sliding, unit).after,
+        "cost_sliding": currency.choose(totals.sliding).after,
         "cost_after": money.after,
         "saved_error": money.error,
         "delta_percent": (money.after / money.before - 1) * 100 if money.before else None,

@@ -8,8 +8,9 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
 from addon.replay.references import SessionReferences
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay_side_by_side
 from addon.replay.reread import (
@@ -20,7 +21,7 @@ from addon.replay.reread import (
     count_left_out,
     count_rereads,
 )
-from masking.accounting import NO_BILL, Bill, Money
+from masking.accounting import NO_BILL, Bill
 from masking.model import CHANGES
 from masking.prices import Source
 from masking.tokens import TokenCounter
@@ -107,13 +108,6 @@ def _first_masked(request: ReplayedRequest) -> Sequence[int]:
 
 
 # Sums
-
-CostUnit = Literal["usd", "input_tokens"]
-
-UNITS: Mapping[CostUnit, str] = {
-    "usd": "US dollars",
-    "input_tokens": "input tokens that are worth as much",
-}
 
 
 class BilledPrice(NamedTuple):
@@ -209,9 +203,9 @@ class Totals:
     prices: tuple[tuple[BilledPrice, int], ...] = ()
 
     @property
-    def unit(self) -> CostUnit:
-        """Dollars if the prices of all requests are known, else input tokens."""
-        return "usd" if self.bill.is_all_in_dollars else "input_tokens"
+    def currency(self) -> Currency:
+        """In what the money is told: dollars if the prices of all requests are known."""
+        return DOLLARS if self.bill.is_all_in_dollars else INPUT_TOKENS
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""
@@ -321,11 +315,6 @@ def _measure(compared: ComparedRequest, worst: WorstBill | None, arrival: Arriva
 def add_all(conversations: Iterable[ConversationTotals]) -> Totals:
     """Return the totals of conversations together, added in their order."""
     return sum((each.totals for each in conversations), start=Totals())
-
-
-def choose_money(bill: Bill, unit: CostUnit) -> Money:
-    """Return the money of a bill in this unit."""
-    return bill.dollars if unit == "usd" else bill.tokens
 
 
 def assumed_prices(totals: Totals) -> list[tuple[BilledPrice, int]]:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.records.words import Currency
+from addon.records.words import INPUT_TOKENS
 from addon.replay.numbers import describe_arrival
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, Ruled, replay
 from addon.replay.report.page import find_moves
-from addon.replay.totals import NO_ARRIVAL, ConversationSums, Totals, choose_money, compare_requests
+from addon.replay.totals import NO_ARRIVAL, ConversationSums, Totals, compare_requests
 from masking.arrival import ArrivalPolicy
 from masking.config import Rule
 from masking.model import ChatMessage
@@ -114,7 +114,7 @@ def test_where_masking_is_off_nothing_is_shortened() -> None:
 
 def test_no_move_has_what_was_saved_at_arrival() -> None:
     requests = replay_all(grow(run_tests(25)), settings(pricing=(0.5, 1.0)))
-    moves = find_moves(requests, "input_tokens")
+    moves = find_moves(requests, INPUT_TOKENS)
     saved = sum(each.entry.cost.before.cost - each.entry.cost.after.cost for each in requests)
     by_arrival = sum(each.entry.arrival.cost for each in requests if each.entry.arrival)
     assert moves
@@ -235,9 +235,8 @@ def test_a_line_at_the_cut_is_left_out() -> None:
 
 
 def tell(totals: Totals) -> str:
-    money = choose_money(totals.bill, totals.unit)
-    currency = Currency(is_dollars=totals.unit == "usd")
-    return describe_arrival(totals.arrival, totals.chosen_rereads.calls, money, currency)
+    money = totals.currency.choose(totals.bill)
+    return describe_arrival(totals.arrival, totals.chosen_rereads.calls, money, totals.currency)
 
 
 def test_it_is_told_in_a_paragraph_if_there_is_any() -> None:

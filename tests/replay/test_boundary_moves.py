@@ -5,9 +5,9 @@ from itertools import accumulate
 
 import pytest
 
+from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
 from addon.replay.replay import ReplayedRequest
 from addon.replay.report.page import find_moves
-from addon.replay.totals import CostUnit, choose_money
 from masking.accounting.cost import price_move
 from masking.prices import CachePricing
 from masking.wire.usage import Usage
@@ -23,22 +23,24 @@ def test_moves_are_reported_where_more_is_masked_than_before() -> None:
         for place, (before, after) in enumerate(zip([0, *masked], masked, strict=False))
         if after > before
     ]
-    moves = find_moves(requests, "input_tokens")
+    moves = find_moves(requests, INPUT_TOKENS)
     assert len(moves) > 1
     assert expected == [(move.request, move.results) for move in moves]
 
 
-@pytest.mark.parametrize("unit", ["input_tokens", "usd"])
+@pytest.mark.parametrize("currency", [INPUT_TOKENS, DOLLARS])
 @pytest.mark.parametrize("pricing", [(0.5, 1.0), (0.1, 1.25), "none", (1.0, 1.0)])
-def test_the_nets_of_all_moves_are_what_was_saved(unit: CostUnit, pricing: CachePricing) -> None:
+def test_the_nets_of_all_moves_are_what_was_saved(
+    currency: Currency, pricing: CachePricing
+) -> None:
     requests = replayed(Talk(), pricing).chosen
-    saved = sum(choose_money(request.entry.bill, unit).saved for request in requests)
-    assert saved == pytest.approx(sum(move.net for move in find_moves(requests, unit)))
+    saved = sum(currency.choose(request.entry.bill).saved for request in requests)
+    assert saved == pytest.approx(sum(move.net for move in find_moves(requests, currency)))
 
 
 def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
     requests = replayed(Talk(), (0.4, 1.25)).chosen
-    move, *_ = find_moves(requests, "input_tokens")
+    move, *_ = find_moves(requests, INPUT_TOKENS)
     before, after = (requests[place].entry.cost for place in (move.request - 1, move.request))
     price = requests[move.request].entry.move
     assert price is not None
@@ -50,7 +52,7 @@ def test_a_moves_price_is_what_writing_anew_costs_beyond_reading() -> None:
 
 def test_the_ledger_prices_a_move_from_the_bill_before_it() -> None:
     requests = replayed(Talk(), (0.4, 1.25)).chosen
-    prices = {move.request: move.price for move in find_moves(requests, "input_tokens")}
+    prices = {move.request: move.price for move in find_moves(requests, INPUT_TOKENS)}
     assert any(prices.values())
     costs = [None, *(request.entry.cost for request in requests)]
     assert prices == {
@@ -63,7 +65,7 @@ def test_the_ledger_prices_a_move_from_the_bill_before_it() -> None:
 def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
     """What was to be masked would have been read from the cache, and the new part written."""
     requests = replayed(Talk(), (0.4, 1.25)).chosen
-    move, *_ = find_moves(requests, "input_tokens")
+    move, *_ = find_moves(requests, INPUT_TOKENS)
     cost = requests[move.request].entry.cost
     unmoved = 0.4 * cost.before.cached + 1.25 * (cost.before.prompt - cost.before.cached)
     moved = cost.after.cost
@@ -72,7 +74,7 @@ def test_without_the_move_that_request_would_have_cost_its_price_less() -> None:
 
 def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:
     requests = replayed(Talk(), (0.5, 1.0)).chosen
-    move, *later = find_moves(requests, "input_tokens")
+    move, *later = find_moves(requests, INPUT_TOKENS)
     assert move.repaid_at is not None
     assert later
     saved = [request.entry.bill.tokens.saved for request in requests[: later[0].request]]
@@ -82,14 +84,14 @@ def test_a_move_has_paid_off_when_it_has_saved_its_price() -> None:
 
 
 def test_a_move_that_has_not_paid_off_says_so() -> None:
-    move = find_moves(replayed(Talk(), "none").chosen, "input_tokens")[-1]
+    move = find_moves(replayed(Talk(), "none").chosen, INPUT_TOKENS)[-1]
     assert move.net < 0
     assert move.repaid_at is None
 
 
 def test_what_no_cache_held_is_no_price_of_a_move() -> None:
     nothing_cached = Talk(usage=Usage(prompt=8_000, cached=0))
-    moves = find_moves(replayed(nothing_cached).chosen, "input_tokens")
+    moves = find_moves(replayed(nothing_cached).chosen, INPUT_TOKENS)
     assert moves
     assert {0.0} == {move.price for move in moves}
 
@@ -100,13 +102,13 @@ def test_a_first_request_that_is_masked_moves_for_nothing() -> None:
     price = price_move(None, entry.cost, requests[0].pricing)
     entry = dataclasses.replace(entry, move=price)
     first: ReplayedRequest = dataclasses.replace(requests[0], entry=entry)
-    (move,) = find_moves([first], "input_tokens")
+    (move,) = find_moves([first], INPUT_TOKENS)
     assert (0, sum(r == "masked" for r in first.reasons)) == (move.request, move.results)
     assert (0.0, 0) == (move.price, move.repaid_at)
 
 
 def test_placeholders_that_are_longer_still_have_a_share() -> None:
     longer = policy(POLICY, placeholder_template="longer " * 900, skip_if_not_shorter=False)
-    moves = find_moves(replayed(Talk(turns=6), "none", longer).chosen, "input_tokens")
+    moves = find_moves(replayed(Talk(turns=6), "none", longer).chosen, INPUT_TOKENS)
     assert moves
     assert all(move.removed < 0 and move.net < 0 for move in moves)

@@ -17,7 +17,7 @@ from typing import Any, get_args
 import pytest
 
 from addon.look.pages import read_asset
-from addon.records.words import Currency, render_dollars
+from addon.records.words import DOLLARS, INPUT_TOKENS, Currency, render_dollars
 from addon.replay.report.page import (
     Origin,
     Value,
@@ -331,7 +331,7 @@ def test_a_request_without_a_model_is_to_an_unknown_one() -> None:
 
 def test_moves_are_told_with_what_they_have_saved() -> None:
     comparison = replayed(Talk())
-    moves = find_moves(comparison.chosen, "usd")
+    moves = find_moves(comparison.chosen, DOLLARS)
     *rows, _ = find_table(described(comparison), "Moves of the boundary")
     assert len(moves) > 1
     assert [[f"{move.request + 1}", render_dollars(move.net)] for move in moves] == [
@@ -346,7 +346,7 @@ def test_a_move_that_costs_nothing_has_no_price() -> None:
     cost = dataclasses.replace(request.entry.cost, before=nothing, after=nothing)
     move = price_move(None, cost, request.pricing)
     entry = dataclasses.replace(request.entry, bill=NO_BILL, move=move)
-    (described_move,) = find_moves([dataclasses.replace(request, entry=entry)], "input_tokens")
+    (described_move,) = find_moves([dataclasses.replace(request, entry=entry)], INPUT_TOKENS)
     assert 0 == described_move.price
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from addon.look.parts import Part
-from addon.records.words import render_dollars
+from addon.records.words import DOLLARS, INPUT_TOKENS, Currency, render_dollars
 from addon.replay.numbers import explain_nothing, list_cells
 from addon.replay.replay import Pause, ReplayedRequest
 from addon.replay.report.page import Origin, bills_by_policy
@@ -17,7 +17,7 @@ from addon.replay.report.tables import (
     list_prices,
 )
 from addon.replay.reread import Rereads
-from addon.replay.totals import CostUnit, Totals, add_all
+from addon.replay.totals import Totals, add_all
 from masking.accounting import Bill, Margin, Money
 from masking.config import Schema1Table, list_keys
 from masking.errors import printable
@@ -55,11 +55,15 @@ def show(*comparisons: Comparison) -> list[dict[str, str]]:
 
 
 def summed(
-    before: float, after: float, error: float = 0.0, unit: CostUnit = "usd", asked_again: int = 0
+    before: float,
+    after: float,
+    error: float = 0.0,
+    currency: Currency = DOLLARS,
+    asked_again: int = 0,
 ) -> Totals:
     money = Money(42, before, after, Margin(error), asked_again)
     bill = Bill(tokens=money, unpriced=money)
-    if unit == "usd":
+    if currency.is_dollars:
         bill = Bill(tokens=money, dollars=money)
     return Totals(requests=42, bill=bill)
 
@@ -82,12 +86,12 @@ def summed(
         pytest.param(summed(0.5, 0.5), "Nothing would be saved", id="nothing"),
         pytest.param(summed(0.0, 0.0), "Nothing would be saved", id="free of charge"),
         pytest.param(
-            summed(9e3, 6e3, unit="input_tokens"),
+            summed(9e3, 6e3, currency=INPUT_TOKENS),
             "3,000 input tokens (33%) would be saved",
             id="saved in tokens",
         ),
         pytest.param(
-            summed(6e3, 9e3, unit="input_tokens"),
+            summed(6e3, 9e3, currency=INPUT_TOKENS),
             "3,000 input tokens (50%) would be lost",
             id="lost in tokens",
         ),
@@ -115,7 +119,7 @@ def test_the_headline_says_what_is_saved(totals: Totals, expected: str) -> None:
             id="with calls that asked again",
         ),
         pytest.param(
-            summed(9e3, 9e3, unit="input_tokens"),
+            summed(9e3, 9e3, currency=INPUT_TOKENS),
             "For the prompts of 42 requests in 2 conversations the bill is worth 9,000 input "
             "tokens with the chosen settings, and 9,000 with everything sent. Not all prices are "
             "known, so nothing is in dollars here.",
@@ -231,7 +235,7 @@ def test_a_conversation_that_saves_nothing_says_why() -> None:
 def test_tokens_are_those_of_the_table_in_the_terminal() -> None:
     comparison = replayed(Talk(usage=Usage(prompt=9_000)))
     totals, (row,) = together(comparison), show(comparison)
-    cells = list_cells(totals, totals.unit)
+    cells = list_cells(totals, totals.currency)
     assert f"{15 * 9_000:,}" == cells["tokens before"] == row["Tokens, everything sent"]
     assert cells["tokens after"] == row["Tokens, chosen settings"]
 

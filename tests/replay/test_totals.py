@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import pytest
 
+from addon.records.words import DOLLARS, INPUT_TOKENS
 from addon.replay.numbers import dump_totals
 from addon.replay.replay import ReplayedRequest, ReplaySettings
 from addon.replay.reread import Rereads
@@ -53,9 +54,9 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
 
 def test_dollars_are_known_if_those_of_all_are() -> None:
     one, other = add_up(ONE).totals, add_up(OTHER).totals
-    assert ("usd", "input_tokens") == (one.unit, other.unit)
+    assert (DOLLARS, INPUT_TOKENS) == (one.currency, other.currency)
     assert (one + one).bill.dollars.after == 2 * one.bill.dollars.after
-    assert "input_tokens" == (one + other).unit == (other + one).unit
+    assert INPUT_TOKENS == (one + other).currency == (other + one).currency
     assert (one + other).bill.tokens == one.bill.tokens + other.bill.tokens
     assert (one + other).bill.unpriced == other.bill.tokens
 

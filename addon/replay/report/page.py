@@ -19,7 +19,6 @@ from addon.look.parts import (
     legend,
     masking_map,
     moves_of,
-    name_unit,
     render_compact,
     render_on_axis,
     table,
@@ -41,10 +40,8 @@ from addon.replay.report.tables import (
 from addon.replay.totals import (
     ComparedRequest,
     ConversationTotals,
-    CostUnit,
     add_all,
     assumed_prices,
-    choose_money,
 )
 from masking.accounting import Move, MovePrice, PromptCost, divide_savings, run_lengths
 from masking.arrival import ArrivalPolicy
@@ -127,7 +124,6 @@ def render_report(
     cost as much. There is at least one conversation.
     """
     totals = add_all(conversations)
-    currency = Currency(is_dollars=totals.unit == "usd")
     places = {
         "policies-table": [list_policies(totals)],
         "conversations-table": [list_conversations(conversations, totals)],
@@ -155,8 +151,8 @@ def render_report(
         arrival=describe_arrival(
             totals.arrival,
             totals.chosen_rereads.calls,
-            choose_money(totals.bill, totals.unit),
-            currency,
+            totals.currency.choose(totals.bill),
+            totals.currency,
         ),
         origin=origin,
     )
@@ -173,9 +169,9 @@ def _list_settings(origin: Origin) -> Part:
 Value = Callable[[PromptCost], float]
 """Returns a bill's amount in the unit that is wanted."""
 
-_VALUES: dict[CostUnit, Value] = {
-    "usd": lambda bill: bill.dollars or 0.0,
-    "input_tokens": lambda bill: bill.cost,
+_VALUES: dict[Currency, Value] = {
+    DOLLARS: lambda bill: bill.dollars or 0.0,
+    INPUT_TOKENS: lambda bill: bill.cost,
 }
 
 
@@ -195,8 +191,7 @@ def _list_parts(
     requests, bills = [each.chosen for each in compared], bills_by_policy(compared)
     is_known = all(bill.dollars is not None for bill in bills["chosen"])
     currency = DOLLARS if is_known else INPUT_TOKENS
-    unit: CostUnit = "usd" if is_known else "input_tokens"
-    value, moves = _VALUES[unit], find_moves(requests, unit)
+    value, moves = _VALUES[currency], find_moves(requests, currency)
     moved = [move.request for move in moves]
     yield title(printable(name))
     yield text(_introduce(requests, window_turns), "note")
@@ -225,7 +220,7 @@ def _list_parts(
     yield from moves_of(moves, len(requests), currency)
     yield figures(
         "All figures of this conversation, as a table",
-        f"Tokens of each request, and bills in {name_unit(currency)}",
+        f"Tokens of each request, and bills in {currency.name}",
     )
 
 
@@ -257,7 +252,7 @@ def _compare(
         )
         for key, width, dash in _LINES
     ]
-    unit, render = name_unit(currency), render_on_axis(currency)
+    unit, render = currency.name, render_on_axis(currency)
     return chart(name, note, series, unit=unit, render=render, moves=moves)
 
 
@@ -305,14 +300,14 @@ def _round(values: Iterable[float], digits: int) -> list[float]:
     return [int(value) if value == int(value) else value for value in rounded]
 
 
-def find_moves(requests: Sequence[ReplayedRequest], unit: CostUnit) -> list[Move]:
+def find_moves(requests: Sequence[ReplayedRequest], currency: Currency) -> list[Move]:
     """Return the moves of one conversation's boundary, in order."""
     moves = [
-        _read_move(at, requests[at - 1].reasons if at else (), request, move, unit)
+        _read_move(at, requests[at - 1].reasons if at else (), request, move, currency)
         for at, request in enumerate(requests)
         if (move := request.entry.move) is not None
     ]
-    return divide_savings(moves, [choose_money(each.entry.bill, unit) for each in requests])
+    return divide_savings(moves, [currency.choose(each.entry.bill) for each in requests])
 
 
 def _read_move(
@@ -320,7 +315,7 @@ def _read_move(
     reasons_before: Sequence[Reason],
     request: ReplayedRequest,
     move: MovePrice,
-    unit: CostUnit,
+    currency: Currency,
 ) -> Move:
     """Return a move as it stands at its own request."""
     bill = request.entry.bill
@@ -329,5 +324,5 @@ def _read_move(
         request=at,
         results=sum(before != "masked" == now for before, now in reasons),
         removed=move.removed,
-        price=move.price * choose_money(bill, unit).after / (bill.tokens.after or 1.0),
+        price=move.price * currency.choose(bill).after / (bill.tokens.after or 1.0),
     )

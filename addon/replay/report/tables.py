@@ -11,13 +11,10 @@ from addon.replay.numbers import explain_nothing, list_cells, render_share
 from addon.replay.reread import NO_REREADS
 from addon.replay.totals import (
     AS_MUCH,
-    UNITS,
     BilledPrice,
     ConversationTotals,
-    CostUnit,
     Totals,
     WorstBill,
-    choose_money,
 )
 from masking.errors import printable
 
@@ -48,36 +45,36 @@ class Headline(NamedTuple):
 
 def describe_headline(totals: Totals, conversations: int) -> Headline:
     """Return what the chosen settings save, as an amount and as a part of the bill."""
-    money, unit = choose_money(totals.bill, totals.unit), totals.unit
-    currency = Currency(is_dollars=unit == "usd")
-    render = currency.render_bare
+    currency = totals.currency
+    money, render = currency.choose(totals.bill), currency.render_bare
     prompts = f"the prompts of {pluralize(totals.requests, 'request')} in "
     prompts += pluralize(conversations, "conversation")
-    bill, counted = ("the bill is", "") if unit == "usd" else ("the bill is worth", " input tokens")
+    is_worth = "is" if currency.is_dollars else "is worth"
     sentence = (
-        f"For {prompts} {bill} {render(money.after)}{counted} with the chosen settings, and "
+        f"For {prompts} the bill {is_worth} {currency.render(money.after)} with the chosen "
+        "settings, and "
         f"{render(money.before)} with everything sent."
     )
     if money.saved:
         sentence += f" What is saved may be off by {render(money.error)} either way."
     if in_words := render_range(money).removeprefix("; "):
         sentence += f" It is {in_words}."
-    if unit == "input_tokens":
+    if not currency.is_dollars:
         sentence += " Not all prices are known, so nothing is in dollars here."
     return Headline(render_headline(money, currency, is_observed=True), sentence)
 
 
 def list_policies(totals: Totals) -> Part:
     """Return a row for each policy, all conversations together."""
-    unit, calls = totals.unit, totals.chosen_rereads.calls
+    currency, calls = totals.currency, totals.chosen_rereads.calls
     bills = (totals.bill.without_saving(), totals.sliding, totals.bill)
     rereads = (NO_REREADS, totals.sliding_rereads, totals.chosen_rereads)
-    amounts = [choose_money(bill, unit) for bill in bills]
-    render, most = Currency(is_dollars=unit == "usd").render_bare, max(m.after for m in amounts)
+    amounts = [*map(currency.choose, bills)]
+    most = max(money.after for money in amounts)
     rows = [
         (
             cell(policy.name, policy.meaning),
-            render(money.after),
+            currency.render_bare(money.after),
             cell("", bar=[policy.key, money.after / most if most else 0.0]),
             render_share(of_policy.either, calls),
             render_share(of_policy.quoted, calls),
@@ -87,41 +84,43 @@ def list_policies(totals: Totals) -> Part:
     ]
     columns = (
         Column("Policy"),
-        Column(_name_bill("Bill", unit)),
+        Column(_name_bill("Bill", currency)),
         Column("Bills in proportion", "roomy bars"),
         Column("Re\N{NON-BREAKING HYPHEN}reads", "roomy"),
         Column("Quotes", "roomy"),
         Column("Saved"),
     )
-    return table(f"Bill of each policy, in {UNITS[unit]}", columns, rows)
+    return table(f"Bill of each policy, in {currency.full_name}", columns, rows)
 
 
-def _name_bill(name: str, unit: CostUnit) -> str:
-    return name if unit == "usd" else f"{name}, input tokens"
+def _name_bill(name: str, currency: Currency) -> str:
+    return name if currency.is_dollars else f"{name}, {currency.name}"
 
 
 def list_conversations(conversations: Sequence[ConversationTotals], totals: Totals) -> Part:
     """Return a row for each conversation, and one for all of them if there are several."""
-    unit = totals.unit
+    currency = totals.currency
     rows = [
-        (cell(printable(name), href=f"#c{at}"), *_describe(each, unit, is_one=True))
+        (cell(printable(name), href=f"#c{at}"), *_describe(each, currency, is_one=True))
         for at, (name, each) in enumerate(conversations, 1)
     ]
-    foot = ("All conversations", *_describe(totals, unit, is_one=False)) if len(rows) > 1 else ()
+    every = ("All conversations", *_describe(totals, currency, is_one=False))
     columns = (
         Column("Conversation"),
         Column("Requests", "roomy"),
         Column("Tokens, everything sent", "wide"),
         Column("Tokens, chosen settings", "wide"),
-        Column(_name_bill("Bill, everything sent", unit), "roomy"),
-        Column(_name_bill("Bill, sliding window", unit), "wide"),
-        Column(_name_bill("Bill, chosen settings", unit)),
+        Column(_name_bill("Bill, everything sent", currency), "roomy"),
+        Column(_name_bill("Bill, sliding window", currency), "wide"),
+        Column(_name_bill("Bill, chosen settings", currency)),
         Column("Re\N{NON-BREAKING HYPHEN}reads", "wide"),
         Column("Quotes", "wide"),
         Column("Worst moment", "wide"),
         Column("Saved"),
     )
-    return table(f"All conversations: tokens, and bills in {UNITS[unit]}", columns, rows, foot)
+    foot = every if len(rows) > 1 else ()
+    caption = f"All conversations: tokens, and bills in {currency.full_name}"
+    return table(caption, columns, rows, foot)
 
 
 _CELLS = (
@@ -130,8 +129,8 @@ _CELLS = (
 )
 
 
-def _describe(totals: Totals, unit: CostUnit, *, is_one: bool) -> tuple[Cell, ...]:
-    cells = list_cells(totals, unit)
+def _describe(totals: Totals, currency: Currency, *, is_one: bool) -> tuple[Cell, ...]:
+    cells = list_cells(totals, currency)
     return (
         *(cells[name] for name in _CELLS),
         _describe_worst(totals.worst or AS_MUCH, is_one=is_one),
