@@ -7,6 +7,7 @@ much.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -39,7 +40,7 @@ from addon.replay.logs.session import MOST_DIFFERENCE, Account, CostOnly
 from addon.replay.numbers import describe_arrival, dump_arrival, explain_nothing
 from addon.replay.report.page import LogSection
 from addon.store import StoreError
-from masking.accounting import NO_BILL, Bill, is_about_nothing
+from masking.accounting import NO_BILL, Bill, Margin, is_about_nothing
 from masking.errors import printable
 
 RECORDING = "recording"
@@ -93,22 +94,16 @@ def _describe(answer: LogAnswer, logs: int | None = None) -> str:
 
     logs: how many there are in all, if only some sessions were replayed.
     """
-    bill, money, currency = answer.bill, answer.bill.shown, find_currency(answer.bill)
-    before, saved, width = money.before, money.saved, money.error
+    bill, money = answer.bill, answer.bill.shown
     if logs is not None:
-        width += answer.sampling_error(logs) * before
-    text = f"input {'cost' if currency.is_dollars else 'was'} {currency.render_with_basis(before)}"
+        sampling = Margin(answer.sampling_error(logs) * money.before)
+        money = replace(money, margin=money.margin + sampling, asked_again=0)
+    text = f"input {render_bill(money, find_currency(bill), is_dry_run=True)}"
     if not bill.is_saving_known:
         return f"{text}; what masking would have saved isn't known."
-    if not before or not saved:
+    if not money.saved:
         return f"{text}; masking would have saved nothing."
-    part = f"({abs(saved) / before:.0%}{render_error(width / before, '{:.0f}')})"
-    if is_about_nothing(saved, width):
-        return f"{text}; with masking about as much {part}."
-    verb = "saved" if saved > 0 else "lost"
-    amounts = [currency.render_bare(amount) for amount in (before - saved, abs(saved))]
-    text = f"{text}; with masking {amounts[0]}: {amounts[1]} {verb} {part}"
-    return f"{text}{render_range(money) if logs is None else ''}."
+    return f"{text}{render_range(money)}."
 
 
 def choose_account(given: Account | None) -> tuple[Account | None, str]:

@@ -92,15 +92,6 @@ class Currency:
         sellers = f"{', '.join(others)} and {last}" if others else last
         return f"at {sellers} {'API ' if self.is_plan else ''}price{'s' if others else ''}"
 
-    def render_with_basis(self, amount: float) -> str:
-        """Return an amount and whose price it is: `about $0.43 at OpenAI's price`.
-
-        Without a price it is `worth 12,300 input tokens`.
-        """
-        if not self.is_dollars:
-            return f"worth {self.render(amount)}"
-        return f"{self.render(amount)} {self.basis}".rstrip()
-
 
 DOLLARS = Currency()
 INPUT_TOKENS = Currency(is_dollars=False)

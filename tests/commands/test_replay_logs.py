@@ -257,7 +257,7 @@ def test_a_model_without_a_price_stands_apart(
     said = say(capsys)
     assert "Not in dollars, as no price is known: 5 requests worth" in said
     keep(home, MadeSession(turns=4, began=NOW - DAY, seed=1, model="nobodys-model"))
-    assert re.search(r"Input was worth [\d,]+ input tokens", say(capsys))
+    assert re.search(r"Input worth [\d,]+ input tokens", say(capsys))
 
 
 def test_tune_takes_logs_the_same_way(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -384,10 +384,11 @@ def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> Non
 @pytest.mark.parametrize(
     ("asked_again", "end"),
     [
-        pytest.param(0, "$3.00 saved (20%).", id="none"),
+        pytest.param(0, "would have saved $3.00 (20%).", id="none"),
         pytest.param(
             12,
-            "$3.00 saved (20%); 4% if each of the 12 calls that asked again cost one more request.",
+            "would have saved $3.00 (20%); 4% if each of the 12 calls that asked again cost one "
+            "more request.",
             id="some",
         ),
     ],
