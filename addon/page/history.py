@@ -40,16 +40,15 @@ from addon.records.sessions import (
 )
 from addon.records.words import (
     DOLLARS,
-    INPUT_TOKENS,
     count_requests,
     find_currency,
     list_answers,
     list_cost,
     list_costs,
+    list_parts,
     list_saved,
     render_bill,
     render_headline,
-    render_range,
     render_tally,
 )
 from masking.accounting import NO_BILL, Bill
@@ -409,18 +408,10 @@ def _list_facts(
     yield "From cache", f"{session.cached / session.prompt:.0%}" if session.prompt else ""
     wait = session.wait
     yield "Answer begins", f"{wait:.1f} s (p50)" if wait is not None else ""
-    bill = session.bill
-    for name, money, currency in (
-        ("Input", bill.dollars, find_currency(bill)),
-        ("Input without a price", bill.unpriced, INPUT_TOKENS),
-    ):
-        if money.requests:
-            told = render_bill(money, currency, is_dry_run=session.is_observed)
-            yield name, f"{told}{render_range(money)}"
-        if money.at_arrival:
-            at_arrival, by_masking = map(currency.render_bare, (money.at_arrival, money.by_masking))
-            yield "Of that", f"at arrival {at_arrival}, by masking {by_masking}"
-    yield "Output", f"{DOLLARS.render(bill.answer_dollars)} either way" if bill.answers else ""
+    bill, is_observed = session.bill, session.is_observed
+    costs = (*list_costs(bill, session.requests, is_dry_run=is_observed), *list_parts(bill))
+    yield "Input", "; ".join(costs).removeprefix("input ")
+    yield "Output", "; ".join(list_answers(bill)).removeprefix("output ")
     yield "Why", _explain(session, is_live=False)
 
 

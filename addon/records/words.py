@@ -558,24 +558,14 @@ def list_costs(bill: Bill, count: int, *, is_dry_run: bool = False) -> Iterator[
 
 
 def list_arrival(tally: Tally, bill: Bill, *, is_dry_run: bool = False) -> Iterator[str]:
-    """Yield what shortening long results when they arrived saved, and what masking saved besides.
+    """Yield what shortening long results when they arrived saved, and how often that was.
 
-    `of that at arrival $0.12 ±0.02, by masking $0.31 ±0.03`, which are together what `list_costs`
-    says of the same bill, then `long results sent shortened 57 times`.
+    After `list_parts` of the bill it is `long results sent shortened 57 times`.
     """
     arrival, held = tally.arrival, tally.arrival.held
     if not arrival.results:
         return
-    if bill.tokens.at_arrival:
-        money, currency = bill.tokens, INPUT_TOKENS
-        if bill.is_in_dollars and not bill.unpriced.at_arrival:
-            money, currency = bill.dollars, find_currency(bill)
-        at_arrival = money.at_arrival, money.arrival_margin.width
-        by_masking = money.by_masking, money.by_masking_error
-        yield (
-            f"of that {_render_part('at arrival', *at_arrival, currency)}, "
-            f"{_render_part('by masking', *by_masking, currency)}"
-        )
+    yield from list_parts(bill)
     if held.tokens.requests:
         money, currency = held.of_all, DOLLARS if held.is_all_in_dollars else INPUT_TOKENS
         yield (
@@ -586,6 +576,23 @@ def list_arrival(tally: Tally, bill: Bill, *, is_dry_run: bool = False) -> Itera
     # A result counts each time that it is sent.
     times = "once" if arrival.results == 1 else f"{arrival.results:,} times"
     yield f"long results {'would have been ' if is_dry_run else ''}sent shortened {times}"
+
+
+def list_parts(bill: Bill) -> Iterator[str]:
+    """Yield which part of a saving is by shortening at arrival, and which by masking, if any is.
+
+    `of that at arrival $0.12 ±0.02, by masking $0.31 ±0.03`, together what `list_costs` says.
+    """
+    if bill.tokens.at_arrival:
+        money, currency = bill.tokens, INPUT_TOKENS
+        if bill.is_in_dollars and not bill.unpriced.at_arrival:
+            money, currency = bill.dollars, find_currency(bill)
+        at_arrival = money.at_arrival, money.arrival_margin.width
+        by_masking = money.by_masking, money.by_masking_error
+        yield (
+            f"of that {_render_part('at arrival', *at_arrival, currency)}, "
+            f"{_render_part('by masking', *by_masking, currency)}"
+        )
 
 
 def _render_part(name: str, saved: float, error: float, currency: Currency) -> str:

@@ -351,11 +351,10 @@ def test_the_facts_of_a_session_are_told(state: Path) -> None:
         "Conversations": "2", "Tool turns": "7", "Results masked": "5 of 9",
         "Results shortened": "2", "Shortened, and repeated": "1 call",
         "Left out, and quoted": "2 calls", "From cache": "90%", "Answer begins": "1.0 s (p50)",
-        "Input": "cost $0.10, without masking $0.90: saved $0.80 (89%); 39% if the one call that "
-        "asked again cost one more request",
-        "Of that": "at arrival $0.50, by masking $0.30",
-        "Input without a price": "worth 4 input tokens (no price is known)",
-        "Output": "$3.00 either way",
+        "Input": "of 2 requests cost $0.10, without masking $0.90: saved $0.80 (89%); 39% if the "
+        "one call that asked again cost one more request; input of 1 request worth 4 input tokens "
+        "(no price is known); of that at arrival $0.50, by masking $0.30 ±0.005",
+        "Output": "cost $3.00 either way",
     }  # fmt: skip
     assert (
         "nothing masked: no tool result is older than the window: a short session" == short["Why"]
