@@ -349,7 +349,7 @@ def replay_session(
             if wanted.since is None or compared.chosen.when >= wanted.since:
                 older.add(compared.chosen, sums.add(compared))
         accounts["old"] = older.add_up()
-    logged = facts.describe(session.name, log, accounts) if found else None
+    logged = facts.describe(log, accounts) if found else None
     conversations = tuple(
         each.finish(names[number], None if log is None else logged)
         for number, each in found.items()
@@ -377,9 +377,7 @@ class _Facts:
     def add_up(self) -> Totals:
         return sum(self._models.values(), start=Totals())
 
-    def describe(
-        self, name: str, log: LogSession | None, accounts: Mapping[Account, Totals]
-    ) -> LoggedSession:
+    def describe(self, log: LogSession | None, accounts: Mapping[Account, Totals]) -> LoggedSession:
         about = None if log is None else log.conversation
         is_unnamed = any(
             each.bound and is_binding_assumed(model) for model, each in self._models.items()
@@ -387,7 +385,6 @@ class _Facts:
         unnamed: CostOnly | None = "unnamed" if is_unnamed else None
         return LoggedSession(
             agent=RECORDING if about is None else about.agent,
-            name=name,
             project=None if about is None else about.project,
             began=self._began or datetime.now(UTC),
             turns=self._turns,

@@ -9,8 +9,8 @@ from math import ceil, floor, log10
 from typing import Any, Literal, NamedTuple
 
 from addon.counts import pluralize
-from addon.records.words import Currency
-from masking.accounting import Move, label_reasons
+from addon.records.words import Currency, find_currency, list_cost, list_saved
+from masking.accounting import Bill, Move, label_reasons
 from masking.model import Reason
 
 Part = Mapping[str, Any]
@@ -57,6 +57,17 @@ def cell(words: str, *below: Cell, is_loss: bool = False, **drawn: object) -> Pa
         tells (`time`, or `times` for a line below), by the reader's clock.
     """
     return {"text": words, "below": below, "is_loss": is_loss, **drawn}
+
+
+def cells_of(bill: Bill, amount: float, *, is_observed: bool) -> tuple[Cell, Cell]:
+    """Return what requests cost, and what was saved, each with what there is to know of that.
+
+    amount: of what the bill shows, masked or not. is_observed: as for `list_saved`.
+    """
+    money = bill.shown
+    saved = list_saved(money, find_currency(bill), is_observed=is_observed) or ("",)
+    is_loss = money.is_certain and money.saved < 0
+    return cell(*(list_cost(bill, amount) or ("",))), cell(*saved, is_loss=is_loss)
 
 
 def table(

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from addon.counts import pluralize
-from addon.look.parts import Cell, Column, Part, cell, table, text, title
+from addon.look.parts import Cell, Column, Part, cell, cells_of, table, text, title
 from addon.page.board import Conversation, Described, View
 from addon.page.conversation import (
     accumulate_savings,
@@ -22,11 +22,9 @@ from addon.records.words import (
     explain_unmasked,
     find_currency,
     list_clearings,
-    list_cost,
     list_drops,
     list_rereads,
     list_resent,
-    list_saved,
     render_headline,
     render_outgrown,
     render_tally,
@@ -135,8 +133,7 @@ def describe_row(conversation: Conversation) -> Described:
 
 def _list_cells(conversation: Conversation) -> Iterator[Cell]:
     tally = shown_sums(conversation.tally)
-    bill, currency = tally.masked_bill, find_currency(tally.masked_bill)
-    money, is_observed = bill.shown, is_observed_only(conversation.tally)
+    money, is_observed = tally.masked_bill.shown, is_observed_only(conversation.tally)
     client, *others = conversation.names
     yield cell(
         f"{conversation.number:,}: {client}",
@@ -150,10 +147,8 @@ def _list_cells(conversation: Conversation) -> Iterator[Cell]:
     wait = tally.waits.percentile(50)
     yield "" if wait is None else f"{wait:.1f} s"
     yield cell("", spark=accumulate_savings(conversation)[-_SPARK:])
-    yield cell(*(list_cost(bill, money.before if is_observed else money.after) or ("",)))
-    is_loss = money.is_certain and money.saved < 0
-    saved = list_saved(money, currency, is_observed=is_observed) or ("",)
-    yield cell(*saved, is_loss=is_loss)
+    paid = money.before if is_observed else money.after
+    yield from cells_of(tally.masked_bill, paid, is_observed=is_observed)
 
 
 def _list_facts(conversation: Conversation, names: Sequence[str]) -> Iterator[Cell]:

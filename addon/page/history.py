@@ -18,6 +18,7 @@ from addon.look.parts import (
     Part,
     Series,
     cell,
+    cells_of,
     chart,
     charts,
     legend,
@@ -43,10 +44,8 @@ from addon.records.words import (
     count_requests,
     find_currency,
     list_answers,
-    list_cost,
     list_costs,
     list_parts,
-    list_saved,
     render_bill,
     render_headline,
     render_tally,
@@ -246,10 +245,9 @@ def _list_cells(
     yield "" if wait is None else f"{wait:.1f} s", -1 if wait is None else wait
     scale, currency = 1.0 if bill.is_in_dollars else 1e-9, find_currency(bill)
     yield currency.render_bare(money.before) if money.before else "", money.before * scale
-    yield cell(*(list_cost(bill, money.after) or ("",))), money.after * scale
-    saved = list_saved(money, currency, is_observed=session.is_observed) or ("",)
-    is_loss = money.is_certain and money.saved < 0
-    yield cell(*saved, is_loss=is_loss), money.saved * scale
+    cost, saved = cells_of(bill, money.after, is_observed=session.is_observed)
+    yield cost, money.after * scale
+    yield saved, money.saved * scale
 
 
 def _explain(session: Session, *, is_live: bool, is_short: bool = False) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from math import exp, expm1
 
+from addon.counts import pluralize
 from addon.records.harm import CONFIDENCE, Effect, Verdict
 from addon.records.holdout import Excluded
 from addon.records.words import render_dollars
@@ -11,7 +12,7 @@ from addon.records.words import render_dollars
 def render_verdict(verdict: Verdict) -> str:
     """Return the verdict in a sentence, to follow `Harm:`."""
     requests, longest, rise = verdict.requests, verdict.longest, verdict.detectable_rise
-    held_out = f"{verdict.held_out:,} held-out conversation{'' if verdict.held_out == 1 else 's'}"
+    held_out = pluralize(verdict.held_out, "held-out conversation")
     if verdict.kind == "harm":
         harms = []
         if requests and requests.direction > 0:

@@ -367,7 +367,7 @@ def test_each_agent_is_there_once() -> None:
 def logged(cost: float, saved: float) -> LoggedSession:
     money = Money(1, cost, cost - saved)
     totals = Totals(requests=1, bill=Bill(tokens=money, dollars=money))
-    return LoggedSession("a", "s", None, NOW, 5, False, {"m": totals})
+    return LoggedSession("a", None, NOW, 5, False, {"m": totals})
 
 
 def test_the_error_of_a_sample_shrinks_with_its_size_and_is_none_of_all() -> None:

@@ -29,7 +29,6 @@ class LoggedSession(NamedTuple):
     """
 
     agent: str
-    name: str
     project: str | None
     began: datetime
     turns: int
