@@ -25,6 +25,7 @@ from typing import NamedTuple
 from addon.agents import find_agent
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     last_name,
     read_head,
     read_lines,
@@ -80,11 +81,6 @@ class _Thread:
     inherited: int = 0
     unread: set[str] = field(default_factory=set)
     is_of_subscriber: bool = False
-
-
-def _is_log(path: Path) -> bool:
-    is_double = path.suffix == ".zst" and path.with_suffix("").exists()
-    return not is_double and bool(_SIGN.match(read_head(path)))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -413,5 +409,5 @@ def _make_key(kind: str, payload: Entry, first: Entry, total: object) -> str:
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-CODEX = LogKind(_AGENT, _read, _SUFFIXES, _is_log, list_keys=_list_keys)
+CODEX = LogKind(_AGENT, _read, _SUFFIXES, begins(_SIGN), list_keys=_list_keys)
 """The logs of OpenAI's codex."""

@@ -28,14 +28,15 @@ from typing import NamedTuple
 from addon.replay.disk import read_bounded
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     last_name,
     read_document,
-    read_head,
     read_lines,
     read_time,
     take_count,
     take_object,
     take_objects,
+    take_text,
 )
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import GEMINI, Usage
@@ -66,12 +67,6 @@ class _Chat(NamedTuple):
     about: Entry
     steps: Sequence[Entry]
     unread: frozenset[str]
-
-
-def _is_log(path: Path) -> bool:
-    # A chat that is taken up again is copied into a file of the newer kind.
-    is_old = path.suffix == ".json" and path.with_suffix(".jsonl").exists()
-    return not is_old and bool(_SIGN.match(read_head(path)))
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -183,11 +178,10 @@ def _find_requests(steps: Iterable[Entry]) -> Iterator[LoggedRequest]:
         elif step.get("type") == "gemini":
             usage = _read_usage(step.get("tokens"))
             for number, answer in enumerate(_split(step)):
-                model = step.get("model")
                 yield LoggedRequest(
                     items=history.send(),
                     when=when,
-                    model=model if isinstance(model, str) else None,
+                    model=take_text(step.get("model")) or None,
                     usage=None if number else usage,
                     key=f"{step.get('id')}/{number}",
                 )
@@ -321,5 +315,6 @@ def _read_usage(value: object) -> Usage | None:
     return usage if usage.prompt or usage.completion else None
 
 
-GEMINI_CLI = LogKind(_AGENT, _read, (".json", ".jsonl"), _is_log)
+# A chat that is taken up again is copied into a file of the newer kind.
+GEMINI_CLI = LogKind(_AGENT, _read, (".jsonl", ".json"), begins(_SIGN))
 """The logs of Google's gemini-cli."""

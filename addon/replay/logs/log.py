@@ -84,13 +84,14 @@ class LogFile(NamedTuple):
     folder: Path | None = None
 
 
-def describe_file(agent: str, path: Path) -> LogFile | None:
+def describe_file(agent: str, path: Path, session: str = "") -> LogFile | None:
     """Return a log that is a file; None if it is gone."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return LogFile(agent, path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    return LogFile(agent, path, status.st_size, changed, session=session)
 
 
 class AnswerKey(NamedTuple):
@@ -108,7 +109,8 @@ class LogKind(NamedTuple):
 
     parse: yields the conversations of a log with all their requests, copies of another log's
         included. Raises OSError, and ValueError with file and line.
-    endings: how the names of logs end that are a file each.
+    endings: how the names of logs end that are a file each. Of two whose names differ in nothing
+        else, only that whose ending comes first is one.
     is_log: tells whether such a file is one, by its content, reading no more than that takes.
     search: yields the logs at or under a path in place of that, where a log is no file of its own.
     list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
@@ -131,9 +133,16 @@ class LogKind(NamedTuple):
         if self.search is not None:
             logs = [*self.search(path)]
         else:
-            files = filter(self.is_log, find_files(path, self.endings))
-            logs = [each for file in files if (each := describe_file(self.agent, file)) is not None]
+            files = (file for file in find_files(path, self.endings) if self._is_first(file))
+            found = map(partial(describe_file, self.agent), filter(self.is_log, files))
+            logs = [log for log in found if log is not None]
         yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+
+    def _is_first(self, file: Path) -> bool:
+        ending = next(filter(file.name.endswith, self.endings), "")
+        before = self.endings[: self.endings.index(ending)] if ending else ()
+        name = file.name.removesuffix(ending)
+        return not any(file.with_name(name + each).exists() for each in before)
 
     def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return where the agent keeps them, from the home folder and the environment."""

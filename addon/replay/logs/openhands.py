@@ -22,14 +22,15 @@ from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
-    decode,
     follow,
     last_name,
     read_document,
+    read_time,
     take_count,
     take_object,
     take_objects,
     take_text,
+    try_decode,
 )
 from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
@@ -149,10 +150,7 @@ def _load(folder: Path) -> tuple[list[Entry], set[str]]:
     events: list[Entry] = []
     unread: set[str] = set()
     for path in _list_events(folder):
-        try:
-            event = decode(read_bounded(path))
-        except ValueError:
-            event = {}
+        event = try_decode(read_bounded(path), unread) or {}
         names = [event.get(key) for key in _NAMES]
         if not event or not all(isinstance(name, str | None) for name in names):
             unread.add(BROKEN)
@@ -194,13 +192,13 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
             if reported:
                 yield LoggedRequest(
                     items=_write_messages(view, known, write),
-                    when=when or _read_local_time(event) or log.changed,
+                    when=when or _find_time(event) or log.changed,
                     model=find_model(take_text(reported.get("model"))),
                     usage=_read_usage(reported),
                     key=take_text(event.get("id")),
                 )
         if event.get("kind") in _CONVERT:
-            when = _read_local_time(event) or when
+            when = _find_time(event) or when
         view = _see(view, event)
 
 
@@ -216,7 +214,7 @@ def _find_condensations(
         if reported:
             yield LoggedRequest(
                 items=(),
-                when=_read_local_time(event) or log.changed,
+                when=_find_time(event) or log.changed,
                 model=find_model(take_text(reported.get("model"))),
                 usage=_read_usage(reported),
                 key=take_text(event.get("id")),
@@ -430,13 +428,9 @@ def _read_usage(reported: Entry) -> Usage:
     )
 
 
-def _read_local_time(event: Entry) -> datetime | None:
+def _find_time(event: Entry) -> datetime | None:
     """Return when an event was: OpenHands writes the time of the place, and no zone."""
-    text = take_text(event.get("timestamp"))
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    return read_time(event.get("timestamp"), zone=None)
 
 
 OPENHANDS = LogKind(_AGENT, _read, search=_search)
