@@ -388,37 +388,29 @@ def _take_answer(log: _Log, node: _Entry, entry: Entry, message: Entry, changed:
     """
     request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
     identity = take_text(message.get("id")) or node.uuid, request
-    before = node.above
-    if before is not None and before.identity == identity:
-        answer = before
-    else:
+    answer = node.above
+    if answer is None or answer.identity != identity:
         # Lines of one request belong together even if their parents are missing.
-        same = (each for each in reversed(log.answers[-50:]) if each.identity == identity)
-        answer = (next(same, None) if request else None) or _begin(log, node, entry, changed)
+        near = reversed(log.answers[-50:] if request else [])
+        answer = next((each for each in near if each.identity == identity), None)
+    if answer is None:
+        model, is_side = take_text(message.get("model")) or None, entry.get("isSidechain") is True
+        answer = _Answer(
+            identity=identity,
+            conversation=(take_text(entry.get("agentId")) or node.root) if is_side else "",
+            model=model,
+            when=read_time(entry.get("timestamp")) or changed,
+            key=_key(entry),
+            sent=take_text(entry.get("requestRef")) or None,
+            is_request=model != "<synthetic>",
+        )
+        log.answers.append(answer)
     answer.entries.append(node)
     node.answer = node.above = answer
     answer.is_fast |= take_object(message.get("usage")).get("speed") == "fast"
     usage = find_usage({"usage": message.get("usage")})
     if usage is not None:
         answer.usage = usage if answer.usage is None else answer.usage.merge(usage)
-
-
-def _begin(log: _Log, node: _Entry, entry: Entry, changed: datetime) -> _Answer:
-    message = take_object(entry.get("message"))
-    model = take_text(message.get("model")) or None
-    request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
-    is_side = entry.get("isSidechain") is True
-    answer = _Answer(
-        identity=(take_text(message.get("id")) or node.uuid, request),
-        conversation=(take_text(entry.get("agentId")) or node.root) if is_side else "",
-        model=model,
-        when=read_time(entry.get("timestamp")) or changed,
-        key=_key(entry),
-        sent=take_text(entry.get("requestRef")) or None,
-        is_request=model != "<synthetic>",
-    )
-    log.answers.append(answer)
-    return answer
 
 
 def _take_attachment(log: _Log, node: _Entry, entry: Entry) -> None:

@@ -22,11 +22,10 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
-    BROKEN,
     Entry,
     decode,
     last_name,
@@ -37,9 +36,16 @@ from addon.replay.logs.entries import (
     take_object,
     take_objects,
     take_text,
+    try_decode,
     write_json,
 )
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
+from addon.replay.logs.log import (
+    LogFile,
+    LoggedConversation,
+    LoggedRequest,
+    LogKind,
+    describe_file,
+)
 from addon.replay.logs.opencode2 import Row, read_answer, read_rows
 from addon.replay.logs.turns import (
     PATHS,
@@ -119,9 +125,8 @@ def _find_in_file(path: Path) -> Iterator[LogFile]:
     if head.startswith(_IS_SQLITE):
         yield from _find_in_database(path)
     elif path.suffix == ".json" and _EXPORT.match(head):
-        status = path.stat()
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield LogFile(_AGENT, path, status.st_size, changed, session=path.stem)
+        if (log := describe_file(_AGENT, path, path.stem)) is not None:
+            yield log
     elif path.name.startswith("ses_") and path.suffix == ".json":
         messages = _find_messages(path)
         try:
@@ -187,16 +192,15 @@ def _find_in_database(path: Path) -> Iterator[LogFile]:
             is_read = (tables >= _OLD or tables >= _NEW) and not any(map(_NEXT.match, tables))
     except sqlite3.Error:
         is_read = False
-    status = path.stat()
-    share = status.st_size / max(1, sum(sizes.values()))
+    share = path.stat().st_size / max(1, sum(sizes.values()))
     for session in updated.keys() & sizes.keys():
         when = read_time(updated[session])
         if when is not None:
             size, known = round(sizes[session] * share), copied.get(session, frozenset())
             yield LogFile(_AGENT, path, size, when, known, session=session)
-    if not is_read and path.name.startswith(_AGENT):
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield LogFile(_AGENT, path, status.st_size, changed)
+    log = describe_file(_AGENT, path)
+    if not is_read and path.name.startswith(_AGENT) and log is not None:
+        yield log
 
 
 def _list_tables(database: sqlite3.Connection) -> set[str]:
@@ -287,24 +291,16 @@ class _Session(NamedTuple):
 def _load(log: LogFile) -> _Session:
     """Decode a session. Raises OSError, and ValueError with the file if it cannot be read."""
     unread: set[str] = set()
-
-    def read(data: bytes | str, **more: object) -> Entry | None:
-        try:
-            return {**decode(data), **more}
-        except ValueError:
-            unread.add(BROKEN)
-            return None
-
     about: Entry
     if log.path.suffix == ".db" or read_head(log.path).startswith(_IS_SQLITE):
         if not log.session:
             raise ValueError(f"{log.path}: a layout of opencode's database that is not known")
         try:
             with _connect(log.path) as database:
-                new = _load_new_rows(database, log.session, read, unread)
+                new = _load_new_rows(database, log.session, unread)
                 if new is not None:
                     return _Session(*new, frozenset(unread))
-                about, infos, parts = _load_rows(database, log.session, read)
+                about, infos, parts = _load_rows(database, log.session, unread)
         except sqlite3.Error as error:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
     else:
@@ -318,7 +314,7 @@ def _load(log: LogFile) -> _Session:
                 for entry in entries
             }
         else:
-            infos, parts = _load_files(log.path, read)
+            infos, parts = _load_files(log.path, unread)
     unread |= {
         f"part {part.get('type')}"
         for each in parts.values()
@@ -334,32 +330,28 @@ _Infos = Sequence[Entry]
 _Parts = Mapping[str, Sequence[Entry]]
 
 
-class _Read(Protocol):
-    """Decodes an entry, and adds what it does not have itself; None if it is broken."""
-
-    def __call__(self, data: bytes | str, **more: object) -> Entry | None: ...
-
-
 def _load_rows(
-    database: sqlite3.Connection, session: str, read: _Read
+    database: sqlite3.Connection, session: str, unread: set[str]
 ) -> tuple[Entry, _Infos, _Parts]:
     row = database.execute(
         "SELECT title, directory, parent_id FROM session WHERE id = ?", (session,)
     ).fetchone()
     about = dict(zip(("title", "directory", "parentID"), row or (), strict=False))
     rows = database.execute("SELECT id, data FROM message WHERE session_id = ?", (session,))
-    infos = [info for key, data in rows if (info := read(data, id=key)) is not None]
+    infos = [
+        {**info, "id": key} for key, data in rows if (info := try_decode(data, unread)) is not None
+    ]
     parts: defaultdict[str, list[Entry]] = defaultdict(list)
     for message, data in database.execute(
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
     ):
-        if (part := read(data)) is not None:
+        if (part := try_decode(data, unread)) is not None:
             parts[message].append(part)
     return {"id": session, **about}, infos, parts
 
 
 def _load_new_rows(
-    database: sqlite3.Connection, session: str, read: _Read, unread: set[str]
+    database: sqlite3.Connection, session: str, unread: set[str]
 ) -> tuple[Entry, Sequence[_Message]] | None:
     """Return a session as it is kept since 2.0, in order; None if no answer of it is."""
     if not _list_tables(database) >= _NEW:
@@ -367,7 +359,9 @@ def _load_new_rows(
     stored = database.execute(
         "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,)
     )
-    rows = [Row(name, kind, each) for name, kind, data in stored if (each := read(data))]
+    rows = [
+        Row(name, kind, each) for name, kind, data in stored if (each := try_decode(data, unread))
+    ]
     if not any(row.kind == "assistant" for row in rows):
         return None
     told = database.execute(
@@ -378,24 +372,21 @@ def _load_new_rows(
     return {"id": session, **about}, messages
 
 
-def _load_files(path: Path, read: _Read) -> tuple[_Infos, _Parts]:
+def _load_files(path: Path, unread: set[str]) -> tuple[_Infos, _Parts]:
     folder = _find_messages(path)
-    infos = [
-        info
-        for each in _list_files(folder, folder.parents[1])
-        if (info := read(read_bounded(each), id=each.stem)) is not None
-    ]
+    storage = folder.parents[1]
+
+    def read(files: Iterable[Path]) -> Iterator[tuple[str, Entry]]:
+        for file in files:
+            if (entry := try_decode(read_bounded(file), unread)) is not None:
+                yield file.stem, entry
+
+    infos = [{**info, "id": name} for name, info in read(_list_files(folder, storage))]
     parts = {}
-    for info in infos:
-        places = folder.parents[1] / "part", folder.parents[1] / "part" / path.stem
-        files = sorted(
-            each
-            for place in places
-            for each in _list_files(place / str(info["id"]), folder.parents[1])
-        )
-        parts[str(info["id"])] = [
-            part for each in files if (part := read(read_bounded(each))) is not None
-        ]
+    for name in (str(info["id"]) for info in infos):
+        places = storage / "part" / name, storage / "part" / path.stem / name
+        files = sorted(each for place in places for each in _list_files(place, storage))
+        parts[name] = [part for _, part in read(files)]
     return infos, parts
 
 
