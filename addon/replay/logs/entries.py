@@ -139,7 +139,7 @@ def follow(name: object, entries: Mapping[object, Entry], parent: str) -> list[E
 def walk(
     entries: Iterable[Entry], name: str, parent: str
 ) -> Iterator[tuple[Entry, Sequence[Entry]]]:
-    """Yield the entries of a tree, each with those that lead to it.
+    """Yield the entries of a tree, each with those that lead to it: one list that grows, by branch.
 
     name: the key of an entry's own name. parent: that of the entry that it follows upon.
     """

@@ -82,11 +82,19 @@ def _find_requests(records: Sequence[Entry]) -> Iterator[LoggedRequest]:
     """Yield a request for each answer, with what was said on its branch before."""
     writer = TurnWriter(CHAT)
     made: dict[object, Sequence[Turn]] = {}
+    turns: list[Turn] = []
+    branch: Sequence[Entry] = ()
+    taken = 0
     when = datetime.fromtimestamp(0, UTC)
     for record, path in walk(records, "uuid", "parentUuid"):
+        if path is not branch:
+            turns, branch, taken = [], path, 0
+        for each in path[taken:]:
+            _append(turns, each, made)
+        taken = len(path)
         if record.get("type") == "assistant":
             yield LoggedRequest(
-                items=writer.write(_list_turns(path, made)),
+                items=writer.write(turns),
                 when=when,
                 model=take_text(record.get("model")) or None,
                 usage=_read_usage(record),
@@ -96,26 +104,25 @@ def _find_requests(records: Sequence[Entry]) -> Iterator[LoggedRequest]:
             when = read_time(record.get("timestamp")) or when
 
 
-def _list_turns(path: Sequence[Entry], made: dict[object, Sequence[Turn]]) -> list[Turn]:
-    """Return what records say; a compression takes the place of all before it."""
-    turns: list[Turn] = []
-    for record in path:
-        key, contents = record.get("uuid"), [record.get("message")]
-        if record.get("type") == "system":
-            compressed = take_object(record.get("systemPayload")).get("compressedHistory")
-            if record.get("subtype") != "chat_compression" or not isinstance(compressed, list):
-                continue
-            turns, contents = [], compressed
-        if key not in made:
-            made[key] = [turn for each in take_objects(contents) for turn in _read_content(each)]
-        own = made[key]
-        if turns and own and turns[-1].role == own[0].role == "user":  # it is sent as one
-            both = turns.pop(), own[0]
-            if both not in made:
-                made[both] = [Turn("user", [part for turn in both for part in turn.parts])]
-            own = [*made[both], *own[1:]]
-        turns += own
-    return turns
+def _append(turns: list[Turn], record: Entry, made: dict[object, Sequence[Turn]]) -> None:
+    """Add what a record says; a compression takes the place of all before it."""
+    key = record.get("uuid")
+    if record.get("type") == "system":
+        contents = take_object(record.get("systemPayload")).get("compressedHistory")
+        if record.get("subtype") != "chat_compression" or not isinstance(contents, list):
+            return
+        turns.clear()
+    else:
+        contents = [record.get("message")]
+    if key not in made:
+        made[key] = [turn for each in take_objects(contents) for turn in _read_content(each)]
+    own = made[key]
+    if turns and own and turns[-1].role == own[0].role == "user":  # it is sent as one
+        both = turns.pop(), own[0]
+        if both not in made:
+            made[both] = [Turn("user", [part for turn in both for part in turn.parts])]
+        own = [*made[both], *own[1:]]
+    turns += own
 
 
 def _read_content(content: Entry) -> Iterator[Turn]:
