@@ -17,7 +17,7 @@ from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.page.history import History
 from addon.page.server import PageServer
 from addon.places import state_folder
-from addon.proxy.health import check_health
+from addon.proxy.health import find_health
 from addon.records.file import RecordFile
 from addon.records.sessions import list_running
 from masking.config import PageSettings, Settings
@@ -94,10 +94,7 @@ def _find_records() -> Path:
 
 def find_page(address: Address) -> str:
     """Return where the page of a proxy is. Raises RuntimeError if there is none."""
-    try:
-        health = check_health(address)
-    except OSError:
-        health = None
+    health = find_health(address)
     if health is None:
         raise RuntimeError(
             f"no proxy with the addon answers at {address.url}. For another one: obsmask page "
@@ -132,7 +129,7 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
     """
     named = next(iter(find_addresses(environment)), None)
     for address in filter(None, (named, DEFAULT_ADDRESS)):
-        if _is_ours(address):
+        if find_health(address, _PATIENCE) is not None:
             try:
                 return find_page(address)
             except RuntimeError as error:
@@ -146,13 +143,6 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
             tag = f", {printable(each.tag)}" if each.tag else ""
             print(f"  since {began:%H:%M}: {each.page}  (run {each.run}{tag})", file=sys.stderr)
     return pages[0].page if pages else None
-
-
-def _is_ours(address: Address) -> bool:
-    try:
-        return check_health(address, _PATIENCE) is not None
-    except OSError:
-        return False
 
 
 def _read_address(given: str) -> Address:

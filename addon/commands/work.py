@@ -32,6 +32,7 @@ from rich.text import Text
 
 from addon.commands.workers import Workers, count_reached, open_workers, tell_reached
 from addon.counts import pluralize
+from addon.places import abbreviate
 from addon.records.file import may_hold_records
 from addon.replay.disk import find_passed_over, is_inside
 from addon.replay.files import read_conversations
@@ -246,17 +247,12 @@ def _tell_passed_over(paths: Iterable[Path]) -> None:
 def _describe_homes(home: Path, since: datetime | None) -> str:
     """Return in which places no log was found."""
     homes = list_homes(home, os.environ)
-    places = [f"{abbreviate(place, home)} ({agent})" for agent, place in homes]
+    places = [f"{abbreviate(place)} ({agent})" for agent, place in homes]
     newer = "" if since is None else f" written to since {since.astimezone():%Y-%m-%d}"
     return (
         f"no log of an agent{newer} was found. Looked in {', '.join(places)}. "
         "For others: obsmask replay FILE_OR_FOLDER"
     )
-
-
-def abbreviate(path: Path, home: Path) -> str:
-    """Return a path as a user writes it: `~/.codex/sessions`."""
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def _warn(problem: str) -> None:

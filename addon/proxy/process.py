@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from addon.network import LOOPBACK_HOST, Address
-from addon.places import MEMORY_FILE, STATE_VARIABLE, make_folder, open_private, state_folder
+from addon.places import (
+    MEMORY_FILE,
+    STATE_VARIABLE,
+    describe_error,
+    make_folder,
+    open_private,
+    state_folder,
+)
 from addon.proxy.environment import make_files_absolute
 from addon.store import StoreError, copy_database
 
@@ -203,13 +210,10 @@ class ProxyProcess:
         port = re.search(rb"^(\d+)\n", self._said, re.MULTILINE)
         if port is None:
             return None
-        from addon.proxy.health import check_health
+        from addon.proxy.health import find_health
 
         address = Address(LOOPBACK_HOST, int(port[1]))
-        try:
-            health = check_health(address)
-        except OSError:
-            return None
+        health = find_health(address)
         return (address, health) if health else None
 
 
@@ -249,7 +253,7 @@ class RunFolder:
             except OSError:
                 if not self.path.is_dir():
                     raise
-                self.notice = f"{_describe(error)}. What this run cannot write is lost"
+                self.notice = f"{describe_error(error)}. What this run cannot write is lost"
         with contextlib.suppress(OSError):
             self.log = _make_log(self.path)
 
@@ -266,8 +270,8 @@ class RunFolder:
                 raise error from None
             self.spare = folder
             self.notice = (
-                f"{_describe(error)}. This run keeps its files in {folder}, and removes them at "
-                "its end"
+                f"{describe_error(error)}. This run keeps its files in {folder}, and removes them "
+                "at its end"
             )
         return self.spare
 
@@ -297,10 +301,6 @@ class RunFolder:
             self.drop_log()
         if self.spare is not None:
             shutil.rmtree(self.spare, ignore_errors=True)
-
-
-def _describe(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
 
 
 def _check_room(folder: Path) -> None:
