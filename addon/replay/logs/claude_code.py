@@ -45,7 +45,6 @@ from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, Logged
 from addon.vendors import VENDORS
 from masking.wire import MESSAGES, Usage, find_usage
 
-_AGENT = "claude-code"
 _PATH = "/v1/messages"
 _SUFFIX = ".jsonl"
 _CLEARED = "[Old tool result content cleared]"
@@ -256,7 +255,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         described = _read_description(log.path) if name else title
         first = answers[0]
         yield LoggedConversation(
-            agent=_AGENT,
             name=described or name,
             project=parsed.project,
             host=_find_host(first),
@@ -810,6 +808,6 @@ def _list(value: object) -> list[object]:
 
 
 CLAUDE_CODE = LogKind(
-    _AGENT, _read, (_SUFFIX,), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
+    "claude-code", _read, (_SUFFIX,), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
 )
 """How Claude Code keeps its logs."""

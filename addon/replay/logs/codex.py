@@ -88,7 +88,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
     host = OPENAI.host if provider == "openai" else None
     yield LoggedConversation(
-        agent=_AGENT,
         name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
         project=last_name(thread.meta.get("cwd")),
         host=CHATGPT.host if thread.is_of_subscriber else host,

@@ -41,7 +41,6 @@ from addon.replay.logs.entries import (
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import GEMINI, Usage
 
-_AGENT = "gemini-cli"
 _PATH = "/v1beta/models/{model}:generateContent"
 
 _SIGN = re.compile(rb'\A\s*\{(?=.*"sessionId"\s*:\s*")(?=.*"projectHash"\s*:)', re.DOTALL)
@@ -72,7 +71,6 @@ class _Chat(NamedTuple):
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     chat = _load(log.path)
     yield LoggedConversation(
-        agent=_AGENT,
         name=str(chat.about.get("summary") or chat.about.get("sessionId") or log.path.stem),
         project=_find_project(log.path),
         host=None,  # a key, a Google account and Vertex leave the same log
@@ -316,5 +314,5 @@ def _read_usage(value: object) -> Usage | None:
 
 
 # A chat that is taken up again is copied into a file of the newer kind.
-GEMINI_CLI = LogKind(_AGENT, _read, (".jsonl", ".json"), begins(_SIGN))
+GEMINI_CLI = LogKind("gemini-cli", _read, (".jsonl", ".json"), begins(_SIGN))
 """The logs of Google's gemini-cli."""

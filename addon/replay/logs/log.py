@@ -43,7 +43,6 @@ class LoggedRequest:
 class LoggedConversation(NamedTuple):
     """A conversation of a log: a session, a side chain or a sub-agent.
 
-    agent: the agent's name, as in the table of agents if it is there.
     name: what a user knows it by: its title, else its id.
     project: the last part of the name of the folder in which the agent worked; None if unknown.
     host: where its provider is reached; None if the log does not say.
@@ -51,9 +50,9 @@ class LoggedConversation(NamedTuple):
     is_side: whether another conversation started it.
     requests: yields its requests in order. It can be called again.
     unread: kinds of entries that may have held part of a prompt and were not understood.
+    agent: the agent's name, as in the table of agents if it is there; by default, that of the log.
     """
 
-    agent: str
     name: str
     project: str | None
     host: str | None
@@ -62,6 +61,7 @@ class LoggedConversation(NamedTuple):
     path: str = ""
     is_side: bool = False
     unread: frozenset[str] = frozenset()
+    agent: str = ""
 
 
 class LogFile(NamedTuple):
@@ -154,8 +154,11 @@ class LogKind(NamedTuple):
         Raises OSError, and ValueError with file and line.
         """
         for conversation in self.parse(log):
-            requests = partial(_leave_out, log.copied, conversation.requests)
-            yield conversation._replace(requests=requests) if log.copied else conversation
+            requests = conversation.requests
+            if log.copied:
+                requests = partial(_leave_out, log.copied, requests)
+            agent = conversation.agent or self.agent
+            yield conversation._replace(agent=agent, requests=requests)
 
 
 def _leave_out(

@@ -414,7 +414,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         provider: Provider, requests: Callable[[], Iterator[LoggedRequest]]
     ) -> LoggedConversation:
         return LoggedConversation(
-            agent=_AGENT,
             name=title,
             project=last_name(about.get("directory")),
             host=provider.host,

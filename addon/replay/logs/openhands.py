@@ -128,7 +128,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     llm = take_object(take_object(state.get("agent")).get("llm"))
     model = take_text(llm.get("model"))
     conversation = LoggedConversation(
-        agent=_AGENT,
         name=log.path.name,
         project=last_name(take_object(state.get("workspace")).get("working_dir")),
         host=find_host(model, llm.get("base_url")),

@@ -41,8 +41,6 @@ from addon.replay.logs.turns import (
 )
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, Usage
 
-_AGENT = "pi"
-
 _SIGN = re.compile(rb'\A\s*\{"type"\s*:\s*"session"\s*,(?=[^\n]*"cwd"\s*:)')
 
 _IN_PROMPT = frozenset(("message", "custom_message", "branch_summary", "compaction"))
@@ -121,7 +119,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     providers = {_find_provider(message): None for message in map(_take_answer, entries) if message}
     for provider in providers:
         yield LoggedConversation(
-            agent=_AGENT,
             name=next((name for name in reversed(names) if name), log.path.stem),
             project=last_name(about.get("cwd")),
             host=provider.host,
@@ -331,5 +328,5 @@ def _read_usage(message: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokens")) or None)
 
 
-PI = LogKind(_AGENT, _read, (".jsonl",), begins(_SIGN), list_keys=_list_keys)
+PI = LogKind("pi", _read, (".jsonl",), begins(_SIGN), list_keys=_list_keys)
 """The logs of pi."""

@@ -29,8 +29,6 @@ from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, Logged
 from addon.replay.logs.turns import PATHS, Call, Media, Result, Text, Thought, Turn, TurnWriter
 from masking.wire import CHAT, Usage
 
-_AGENT = "qwen-code"
-
 _SIGN = re.compile(
     rb'(?=.*"parentUuid")(?=.*"sessionId")(?=.*(?:"parts":|"systemPayload"))', re.DOTALL
 )
@@ -54,7 +52,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
     for agent, records in by_agent.items():
         yield LoggedConversation(
-            agent=_AGENT,
             name=(title or log.path.stem) + (f", {agent}" if agent else ""),
             project=project,
             host=None,  # it is in the settings
@@ -181,6 +178,6 @@ def _read_usage(record: Entry) -> Usage | None:
 
 
 QWEN_CODE = LogKind(
-    _AGENT, _read, (".jsonl",), begins(_SIGN), list_keys=list_keys(b'"assistant"', _read_key)
+    "qwen-code", _read, (".jsonl",), begins(_SIGN), list_keys=list_keys(b'"assistant"', _read_key)
 )
 """The logs of qwen-code."""
