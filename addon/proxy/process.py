@@ -112,10 +112,6 @@ class ProxyProcess:
         self._is_told, self._said = False, b""
         self._log_begin = 0
 
-    def load(self) -> None:
-        """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
-        self._load()
-
     def start(self, arguments: Sequence[str], bundle: Path, modes: Sequence[str] = ()) -> "Health":
         """Have it serve, wait until it masks, and return its health.
 
@@ -125,7 +121,7 @@ class ProxyProcess:
 
         Raises RuntimeError, with the end of its log, if it does not start.
         """
-        process = self._process or self._load()
+        process = self._process or self.load()
         host, port = self.address  # any free port at first, the same one later
         place = ["--listen-host", host, "--listen-port", str(port)]
         place += [part for mode in (f"regular@{port}", *modes) for part in ("--mode", mode)]
@@ -183,7 +179,8 @@ class ProxyProcess:
             self.stop()
         self.folder.close()
 
-    def _load(self) -> "subprocess.Popen[bytes]":
+    def load(self) -> "subprocess.Popen[bytes]":
+        """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
         with self.folder.open_log() as output:
             self._log_begin, self._is_told, self._said = output.tell(), False, b""
             self._process = process = subprocess.Popen(  # noqa: S603 - our own interpreter
