@@ -46,7 +46,7 @@ from addon.replay.logs.log import (
     LogKind,
     describe_file,
 )
-from addon.replay.logs.opencode2 import Row, read_answer, read_rows
+from addon.replay.logs.opencode2 import Message, Row, read_answer, read_rows
 from addon.replay.logs.turns import (
     PATHS,
     PROVIDERS,
@@ -259,32 +259,11 @@ def _write_key(message: Entry) -> str:
 # Reading a session
 
 
-class _Message(NamedTuple):
-    """A message and its parts, in order."""
-
-    info: Entry
-    parts: Sequence[Entry]
-
-    @property
-    def is_user(self) -> bool:
-        return self.info.get("role") == "user"
-
-    @property
-    def created(self) -> float:
-        """When it was begun, in milliseconds."""
-        when = take_object(self.info.get("time")).get("created")
-        return when if isinstance(when, int | float) else 0
-
-    def find(self, kind: str) -> Entry | None:
-        """Return the first part of a kind; None if there is none."""
-        return next((part for part in self.parts if part.get("type") == kind), None)
-
-
 class _Session(NamedTuple):
     """A session, decoded."""
 
     about: Entry
-    messages: Sequence[_Message]
+    messages: Sequence[Message]
     unread: frozenset[str]
 
 
@@ -321,7 +300,7 @@ def _load(log: LogFile) -> _Session:
         for part in each
         if part.get("type") not in _IN_PROMPT | _NOT_SENT
     }
-    messages = [_Message(info, parts.get(str(info.get("id")), ())) for info in infos]
+    messages = [Message(info, parts.get(str(info.get("id")), ())) for info in infos]
     messages.sort(key=lambda message: (message.created, str(message.info.get("id"))))
     return _Session(about, messages, frozenset(unread))
 
@@ -352,7 +331,7 @@ def _load_rows(
 
 def _load_new_rows(
     database: sqlite3.Connection, session: str, unread: set[str]
-) -> tuple[Entry, Sequence[_Message]] | None:
+) -> tuple[Entry, Sequence[Message]] | None:
     """Return a session as it is kept since 2.0, in order; None if no answer of it is."""
     if not _list_tables(database) >= _NEW:
         return None
@@ -368,8 +347,7 @@ def _load_new_rows(
         "SELECT title, directory, parent_id FROM session_v2 WHERE id = ?", (session,)
     ).fetchone()
     about = dict(zip(("title", "directory", "parentID"), told or (), strict=False))
-    messages = [_Message(*each) for each in read_rows(rows, unread)]
-    return {"id": session, **about}, messages
+    return {"id": session, **about}, [*read_rows(rows, unread)]
 
 
 def _load_files(path: Path, unread: set[str]) -> tuple[_Infos, _Parts]:
@@ -442,21 +420,21 @@ def _find_provider(info: Entry) -> Provider:
     return provider
 
 
-def _count_requests(message: _Message) -> int:
+def _count_requests(message: Message) -> int:
     """Return how many requests an answer took: its steps, or one where older versions note none."""
     steps = sum(part.get("type") == "step-start" for part in message.parts)
     return steps or int(_read_usage(message.info) is not None)
 
 
-def _find_summary(message: _Message) -> Iterator[LoggedRequest]:
+def _find_summary(message: Message) -> Iterator[LoggedRequest]:
     for step in range(_count_requests(message)):
         yield _make_request(message, step, (), message.created)
 
 
-def _find_requests(messages: Sequence[_Message], provider: Provider) -> Iterator[LoggedRequest]:
+def _find_requests(messages: Sequence[Message], provider: Provider) -> Iterator[LoggedRequest]:
     """Yield the requests of a session to a provider, each with what was sent."""
-    before: list[_Message] = []
-    shown: list[_Message] = []
+    before: list[Message] = []
+    shown: list[Message] = []
     history = _History(messages, provider.wire)
     for message in messages:
         if not message.is_user and message.info.get("summary"):
@@ -476,7 +454,7 @@ def _find_requests(messages: Sequence[_Message], provider: Provider) -> Iterator
         shown.append(message)
 
 
-def _compact(messages: Sequence[_Message]) -> list[_Message]:
+def _compact(messages: Sequence[Message]) -> list[Message]:
     """Return the messages that are sent after a compaction, whose summary is the last of them.
 
     It is the answer to a message that asks for it, and which names the first of the messages that
@@ -485,7 +463,7 @@ def _compact(messages: Sequence[_Message]) -> list[_Message]:
     ids = [message.info.get("id") for message in messages]
     asked = messages[-1].info.get("parentID")
     at = ids.index(asked) if asked in ids else len(ids) - 1
-    part = messages[at].find("compaction")
+    part = next((each for each in messages[at].parts if each.get("type") == "compaction"), None)
     if part is None:
         return [messages[-1]]
     tail = part.get("tail_start_id")
@@ -494,7 +472,7 @@ def _compact(messages: Sequence[_Message]) -> list[_Message]:
 
 
 def _make_request(
-    message: _Message, step: int, items: Sequence[Entry], when: float
+    message: Message, step: int, items: Sequence[Entry], when: float
 ) -> LoggedRequest:
     finished = [part for part in message.parts if part.get("type") == "step-finish"]
     is_alone = _count_requests(message) == 1
@@ -555,19 +533,19 @@ def _split(parts: Sequence[Entry]) -> list[list[Entry]]:
 class _History:
     """Turns messages into the elements of a request; what is as before is the same object."""
 
-    def __init__(self, messages: Iterable[_Message], wire: WireFormat) -> None:
+    def __init__(self, messages: Iterable[Message], wire: WireFormat) -> None:
         self._writer = TurnWriter(wire)
         self._clearings = sorted(
             when for message in messages for when in map(_find_clearing, message.parts) if when
         )
         self._made: dict[object, Sequence[Turn]] = {}
-        self._before: Sequence[_Message] = ()
+        self._before: Sequence[Message] = ()
         self._state: object = None
         self._turns: list[Turn] = []
         self._taken = 0
 
     def write(
-        self, before: Sequence[_Message], own: _Message, when: float, info: Entry
+        self, before: Sequence[Message], own: Message, when: float, info: Entry
     ) -> tuple[Entry, ...]:
         """Return the elements of a request, sent then to the model that answered so.
 
@@ -582,7 +560,7 @@ class _History:
         self._taken = len(before)
         return self._writer.write([*self._turns, *self._take_turns(own, when, info)])
 
-    def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[Turn]:
+    def _take_turns(self, message: Message, when: float, info: Entry) -> Sequence[Turn]:
         cleared = tuple(
             at for at, part in enumerate(message.parts) if 0 < _find_clearing(part) <= when
         )
@@ -629,7 +607,7 @@ def _say_user(parts: Iterable[Entry]) -> Iterator[Turn]:
         yield Turn("user", said)
 
 
-def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
+def _say_model(message: Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
     """Yield the turns of an answer: in each step what the model said, and what its tools did.
 
     is_own: whether the model that is asked now has said it; others do not get its reasoning back
