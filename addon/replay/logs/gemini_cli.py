@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from addon.replay.disk import read_bounded
 from addon.replay.logs.entries import (
@@ -56,29 +55,18 @@ _BATCH = timedelta(seconds=0.1)
 has ended, within milliseconds, and no model answers so soon."""
 
 
-class _Chat(NamedTuple):
-    """A log, decoded.
-
-    about: what it says of the chat.
-    steps: its messages, each in its last version, and the `$set` and `$rewindTo` between them.
-    """
-
-    about: Entry
-    steps: Sequence[Entry]
-    unread: frozenset[str]
-
-
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    chat = _load(log.path)
+    unread = set[str]()
+    about, steps = _load(log.path, unread)
     yield LoggedConversation(
-        name=str(chat.about.get("summary") or chat.about.get("sessionId") or log.path.stem),
+        name=str(about.get("summary") or about.get("sessionId") or log.path.stem),
         project=_find_project(log.path),
         host=None,  # a key, a Google account and Vertex leave the same log
         wire=GEMINI,
-        requests=partial(_find_requests, chat.steps),
+        requests=partial(_find_requests, steps),
         path=_PATH,
-        is_side=chat.about.get("kind") == "subagent",
-        unread=chat.unread,
+        is_side=about.get("kind") == "subagent",
+        unread=frozenset(unread),
     )
 
 
@@ -94,11 +82,14 @@ def _find_project(path: Path) -> str | None:
     return last_name(root.strip())
 
 
-def _load(path: Path) -> _Chat:
-    """Decode a chat. Raises OSError, and ValueError if an older log is no JSON document."""
+def _load(path: Path, unread: set[str]) -> tuple[Entry, Sequence[Entry]]:
+    """Return what a log says of its chat, and the steps of the chat.
+
+    These are its messages, each in its last version, and the `$set` and `$rewindTo` between them.
+    Raises OSError, and ValueError if an older log is no JSON document.
+    """
     about: dict[str, object] = {}
     steps: list[Entry] = []
-    unread: set[str] = set()
     try:
         document = read_document(path, "a chat of gemini-cli")
     except ValueError:
@@ -125,7 +116,7 @@ def _load(path: Path) -> _Chat:
     unread |= {kind for step in steps if (kind := _find_unread(step)) is not None}
     if any(map(_asks_unseen, steps, steps[1:])):
         unread.add("call")
-    return _Chat(about, steps, frozenset(unread))
+    return about, steps
 
 
 def _drop_copies(steps: list[Entry], messages: Sequence[Entry]) -> None:

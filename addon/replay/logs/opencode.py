@@ -22,7 +22,6 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
@@ -259,17 +258,11 @@ def _write_key(message: Entry) -> str:
 # Reading a session
 
 
-class _Session(NamedTuple):
-    """A session, decoded."""
+def _load(log: LogFile, unread: set[str]) -> tuple[Entry, Sequence[Message]]:
+    """Return what is known of a session, and its messages.
 
-    about: Entry
-    messages: Sequence[Message]
-    unread: frozenset[str]
-
-
-def _load(log: LogFile) -> _Session:
-    """Decode a session. Raises OSError, and ValueError with the file if it cannot be read."""
-    unread: set[str] = set()
+    Raises OSError, and ValueError with the file if it cannot be read.
+    """
     about: Entry
     if log.path.suffix == ".db" or read_head(log.path).startswith(_IS_SQLITE):
         if not log.session:
@@ -278,7 +271,7 @@ def _load(log: LogFile) -> _Session:
             with _connect(log.path) as database:
                 new = _load_new_rows(database, log.session, unread)
                 if new is not None:
-                    return _Session(*new, frozenset(unread))
+                    return new
                 about, infos, parts = _load_rows(database, log.session, unread)
         except sqlite3.Error as error:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
@@ -302,7 +295,7 @@ def _load(log: LogFile) -> _Session:
     }
     messages = [Message(info, parts.get(str(info.get("id")), ())) for info in infos]
     messages.sort(key=lambda message: (message.created, str(message.info.get("id"))))
-    return _Session(about, messages, frozenset(unread))
+    return about, messages
 
 
 _Infos = Sequence[Entry]
@@ -381,12 +374,10 @@ def _list_files(folder: Path, storage: Path) -> list[Path]:
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     """Yield a conversation for each provider that a session speaks to, and for each summary."""
-    session = _load(log)
-    about = session.about
+    unread = set[str]()
+    about, messages = _load(log, unread)
     title = str(about.get("title") or about.get("id") or log.session)
-    asked = [
-        message for message in session.messages if not message.is_user and _count_requests(message)
-    ]
+    asked = [message for message in messages if not message.is_user and _count_requests(message)]
 
     def converse(
         provider: Provider, requests: Callable[[], Iterator[LoggedRequest]]
@@ -399,12 +390,12 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             requests=requests,
             path=PATHS[provider.wire],
             is_side=bool(about.get("parentID")),
-            unread=session.unread,
+            unread=frozenset(unread),
         )
 
     own = (_find_provider(each.info) for each in asked if not each.info.get("summary"))
     for provider in dict.fromkeys(own):
-        yield converse(provider, partial(_find_requests, session.messages, provider))
+        yield converse(provider, partial(_find_requests, messages, provider))
     for message in asked:
         if message.info.get("summary"):
             summary = converse(_find_provider(message.info), partial(_find_summary, message))

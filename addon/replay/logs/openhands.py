@@ -12,7 +12,6 @@ The trajectories of versions before 1 are not read.
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -96,30 +95,23 @@ def _list_events(folder: Path) -> list[Path]:
     return sorted(event for event in events if is_inside(event, root))
 
 
-@dataclass(slots=True)
 class _Metrics:
-    """What was reported of each answer, by its id, the earlier ones first."""
+    """What was reported of each answer: of the condenser's, and of all others."""
 
-    of_agent: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
-    of_condenser: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
+    def __init__(self, state: Entry) -> None:
+        self._reported: defaultdict[tuple[bool, str], deque[Entry]] = defaultdict(deque)
+        usages = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
+        for name, each in usages.items():
+            for usage in take_objects(take_object(each).get("token_usages")):
+                answer = take_text(usage.get("response_id"))
+                self._reported[name == _CONDENSER, answer].append(usage)
 
     def take(self, answer: str, *, is_condensation: bool = False) -> Entry:
-        """Return what was reported of an answer, once; an empty one if nothing was."""
-        pools = (self.of_agent, self.of_condenser)
-        for pool in reversed(pools) if is_condensation else pools:
-            if pool[answer]:
-                return pool[answer].popleft()
+        """Return what was reported of an answer, once, the earliest first; empty if nothing was."""
+        for of_condenser in (is_condensation, not is_condensation):
+            if found := self._reported[of_condenser, answer]:
+                return found.popleft()
         return {}
-
-
-def _read_metrics(state: Entry) -> _Metrics:
-    metrics = _Metrics()
-    usages = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
-    for name, each in usages.items():
-        pool = metrics.of_condenser if name == _CONDENSER else metrics.of_agent
-        for usage in take_objects(take_object(each).get("token_usages")):
-            pool[take_text(usage.get("response_id"))].append(usage)
-    return metrics
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -168,7 +160,7 @@ def _is_of_responses(events: Iterable[Entry]) -> bool:
 
 def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Iterator[LoggedRequest]:
     """Yield a request for each answer: what was in view when its first event came."""
-    metrics = _read_metrics(state)
+    metrics = _Metrics(state)
     by_id = {event.get("id"): event for event in events}
     view: list[Entry] = []
     write = _write_items if _is_of_responses(events) else _write_chat
@@ -204,7 +196,7 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
 def _find_condensations(
     events: Iterable[Entry], state: Entry, log: LogFile
 ) -> Iterator[LoggedRequest]:
-    metrics = _read_metrics(state)
+    metrics = _Metrics(state)
     for event in events:
         if event.get("kind") != "Condensation":
             continue
