@@ -192,7 +192,9 @@ def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
     """Return where a command names an agent, before any option that is not a launcher's."""
     is_passed_on = True
     for place, word in enumerate(command):
-        name = _strip(PurePosixPath(word.replace("\\", "/")).name)
+        name = PurePosixPath(word.replace("\\", "/")).name
+        for ending in (".exe", ".cmd", ".ps1", ".js", ".cjs", ".mjs"):
+            name = name.removesuffix(ending)
         is_package = f"{word}/".startswith((f"{agent.package}/", f"{agent.package}@"))
         if name == agent.program or is_package or f"/{agent.package}/" in word:
             return _Started(place, is_passed_on)
@@ -201,12 +203,6 @@ def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
             return None
         is_passed_on = is_passed_on and (is_option or name in _LAUNCHERS or "=" in word)
     return None
-
-
-def _strip(name: str) -> str:
-    for ending in (".exe", ".cmd", ".ps1", ".js", ".cjs", ".mjs"):
-        name = name.removesuffix(ending)
-    return name
 
 
 _Kind = Literal["user", "project", "local", "inline", "named", "managed"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from addon.commands.doctor.proxies import find_addresses
+from addon.commands.options import as_value
 from addon.config import advise, locate_config
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.page.history import History
@@ -30,6 +31,7 @@ _PATIENCE = 2.0
 @click.command("page")
 @click.option(
     "--proxy",
+    type=as_value(read_address),
     metavar="ADDRESS",
     help="Show the live page of this proxy. Default: the one that is running.",
 )
@@ -41,14 +43,14 @@ _PATIENCE = 2.0
     metavar="N",
     help="If no proxy is running, serve the history on this port. Default: any free port.",
 )
-def command(proxy: str | None, is_printed: bool, port: int) -> None:
+def command(proxy: Address | None, is_printed: bool, port: int) -> None:
     """Open the live page, or the history of all sessions.
 
     Opens it in your browser, and prints its URL. It shows what is masked and what that saves while
     agents work, and all earlier sessions. If a proxy is running, this is its page. If not, this
     command serves the history itself, until Ctrl-C.
     """
-    url = find_page(_read_address(proxy)) if proxy else _find_running_page(os.environ)
+    url = find_page(proxy) if proxy else _find_running_page(os.environ)
     if url is not None:
         _show(url, is_printed=is_printed)
         return
@@ -143,10 +145,3 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
             tag = f", {printable(each.tag)}" if each.tag else ""
             print(f"  since {began:%H:%M}: {each.page}  (run {each.run}{tag})", file=sys.stderr)
     return pages[0].page if pages else None
-
-
-def _read_address(given: str) -> Address:
-    try:
-        return read_address(given)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--proxy") from None

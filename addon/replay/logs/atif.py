@@ -347,7 +347,8 @@ class _Reader:
         results: list[Result] = []
         others: list[object] = []
         for step in group:
-            names = [take_text(each.get("tool_call_id")) for each in _list_calls(step)]
+            made = take_objects(step.get("tool_calls"))
+            names = [take_text(each.get("tool_call_id")) for each in made]
             observed = take_objects(take_object(step.get("observation")).get("results"))
             for at, each in enumerate(observed):
                 name = take_text(each.get("source_call_id"))
@@ -413,10 +414,6 @@ class _Reader:
                 return base64.b64encode(file.read(_IMAGE_BYTES)).decode()
         except OSError:
             return None
-
-
-def _list_calls(step: Entry) -> Sequence[Entry]:
-    return take_objects(step.get("tool_calls"))
 
 
 def _find_provider(model: str) -> Provider:

@@ -327,7 +327,7 @@ def _take(log: _Log, index: int, entry: Entry, changed: datetime) -> None:
     match kind:
         case "user" if not entry.get("isVirtual"):
             node.content = message.get("content")
-            node.kind = "result" if _has_results(node.content) else "user"
+            node.kind = "result" if _list_calls(node.content) else "user"
             if node.kind == "user":
                 node.above = None
         case "assistant" if entry.get("isApiErrorMessage") is not True:
@@ -788,10 +788,6 @@ def _list_calls(content: object) -> list[str]:
     return [
         take_text(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"
     ]
-
-
-def _has_results(content: object) -> bool:
-    return any(part.get("type") == "tool_result" for part in take_objects(content))
 
 
 def _list_parts(content: object) -> list[object]:

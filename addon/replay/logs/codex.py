@@ -125,18 +125,13 @@ def _load(path: Path, end: int | None = None, above: frozenset[Path] = frozenset
         elif kind == "event_msg":
             if (event := payload.get("type")) in ("token_count", "thread_rolled_back"):
                 thread.entries.append(_Entry(str(event), when, payload))
-                thread.is_of_subscriber |= _has_plan(payload.get("rate_limits"))
+                limits = take_object(payload.get("rate_limits"))  # a key has none of these
+                thread.is_of_subscriber |= bool(limits.get("plan_type") or limits.get("primary"))
         elif kind in ("response_item", "compacted", "turn_context", "token_usage_record"):
             thread.entries.append(_Entry(kind, when, payload))
         elif kind not in _NO_PART:
             thread.unread.add(kind)
     return thread
-
-
-def _has_plan(limits: object) -> bool:
-    """Whether these limits are those of a ChatGPT subscription: a key has none."""
-    told = take_object(limits)
-    return bool(told.get("plan_type") or told.get("primary"))
 
 
 def _inherit(thread: _Thread, path: Path, above: frozenset[Path]) -> None:

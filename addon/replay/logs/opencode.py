@@ -470,11 +470,10 @@ def _make_request(
     usage = _read_usage(finished[step]) if step < len(finished) else None
     if usage is None and is_alone:
         usage = _read_usage(message.info)
-    model = message.info.get("modelID")
     return LoggedRequest(
         items=items,
         when=read_time(when) or datetime.fromtimestamp(0, UTC),
-        model=model if isinstance(model, str) else None,
+        model=take_text(message.info.get("modelID")) or None,
         usage=usage,
         key=f"{_write_key(message.info)}/{step}",
     )

@@ -67,13 +67,9 @@ _MOST_CHARACTERS = 30_000
 
 
 def _search(path: Path) -> Iterator[LogFile]:
-    yield from map(_describe, _find_folders(path))
-
-
-def _find_folders(path: Path) -> Iterator[Path]:
     if path.is_file():
         if path.name == _STATE and (path.parent / _EVENTS).is_dir():
-            yield path.parent
+            yield _describe(path.parent)
         return
     root = path.resolve()
     for parent, folders, names in os.walk(path):
@@ -81,7 +77,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
             folders.clear()
             leads_away = Path(parent, _EVENTS).is_symlink()
             if not leads_away and is_inside(Path(parent, _STATE), root):
-                yield Path(parent)
+                yield _describe(Path(parent))
 
 
 def _describe(folder: Path) -> LogFile:
@@ -175,9 +171,11 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
                 view = _see(view, each)
         last = event.get("id")
         told = take_text(event.get("llm_response_id"))
+        # One more action of an answer belongs to it.
+        is_same = told == answer and bool(view) and view[-1].get("kind") == "ActionEvent"
         if event.get("kind") == "Condensation":
             metrics.take(told, is_condensation=True)
-        elif told and event.get("source") == "agent" and not (told == answer and _is_action(view)):
+        elif told and event.get("source") == "agent" and not is_same:
             answer = told
             reported = metrics.take(told)
             if reported:
@@ -210,11 +208,6 @@ def _find_condensations(
                 usage=_read_usage(reported),
                 key=take_text(event.get("id")),
             )
-
-
-def _is_action(view: Sequence[Entry]) -> bool:
-    """Whether the last event is an action: one more of the same answer belongs to it."""
-    return bool(view) and view[-1].get("kind") == "ActionEvent"
 
 
 def _see(view: Sequence[Entry], event: Entry) -> list[Entry]:
