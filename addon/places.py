@@ -38,6 +38,19 @@ MEMORY_FILE = "memory.sqlite3"
 _ADDON = Path(__file__).resolve().parent
 
 
+def abbreviate(path: Path) -> str:
+    """Return a path as a user writes it: `~/.codex/sessions`."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def describe_error(error: Exception) -> str:
+    """Return an error as one line; the system's message follows the name of the file."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
 # Folders
 
 

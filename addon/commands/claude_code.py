@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from addon.agents import AGENTS, CLAUDE_CODE, Agent
 from addon.commands.other_tools import find_other_tools
 from addon.network import Address, is_this_machine
+from addon.places import abbreviate
 from addon.proxy.base_urls import VENDOR, Server, behind, read_target
 from addon.proxy.health import Health
 from masking.errors import printable
@@ -191,7 +192,9 @@ def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
     """Return where a command names an agent, before any option that is not a launcher's."""
     is_passed_on = True
     for place, word in enumerate(command):
-        name = _strip(PurePosixPath(word.replace("\\", "/")).name)
+        name = PurePosixPath(word.replace("\\", "/")).name
+        for ending in (".exe", ".cmd", ".ps1", ".js", ".cjs", ".mjs"):
+            name = name.removesuffix(ending)
         is_package = f"{word}/".startswith((f"{agent.package}/", f"{agent.package}@"))
         if name == agent.program or is_package or f"/{agent.package}/" in word:
             return _Started(place, is_passed_on)
@@ -200,12 +203,6 @@ def _find_started(command: Sequence[str], agent: Agent) -> _Started | None:
             return None
         is_passed_on = is_passed_on and (is_option or name in _LAUNCHERS or "=" in word)
     return None
-
-
-def _strip(name: str) -> str:
-    for ending in (".exe", ".cmd", ".ps1", ".js", ".cjs", ".mjs"):
-        name = name.removesuffix(ending)
-    return name
 
 
 _Kind = Literal["user", "project", "local", "inline", "named", "managed"]
@@ -452,10 +449,10 @@ class _Planner:
     def _read_file(self, kind: _Kind, path: Path) -> Iterator[_Settings]:
         try:
             if path.is_file():  # to read from a pipe may never end
-                yield from self._read(kind, _call(path), path.read_text("utf-8-sig"))
+                yield from self._read(kind, abbreviate(path), path.read_text("utf-8-sig"))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            self._problems.append(f"{_call(path)} was not read: {reason}")
+            self._problems.append(f"{abbreviate(path)} was not read: {reason}")
 
     def _read(self, kind: _Kind, called: str, text: str) -> Iterator[_Settings]:
         try:
@@ -488,9 +485,3 @@ def _find_local(work: Path) -> Path:
 def _exists(path: Path) -> bool:
     """Whether a file exists, as far as that can be seen."""
     return os.path.exists(path)  # noqa: PTH110 - Path.exists raises where a folder is closed
-
-
-def _call(path: Path) -> str:
-    """Return a file's name for the user."""
-    home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

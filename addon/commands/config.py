@@ -452,7 +452,8 @@ def _edit_text(text: str, edit: Edit) -> str:
     *outer, key = (ROOT, *edit.keys)
     for name in outer:
         if name not in table:
-            table[name] = _make_table(table)
+            is_inline = isinstance(table, InlineTable)
+            table[name] = tomlkit.inline_table() if is_inline else tomlkit.table()
         table = table[name]
     if edit.verb == "unset":
         del table[key]
@@ -465,10 +466,6 @@ def _edit_text(text: str, edit: Edit) -> str:
         value = tomlkit.item(edit.value) if is_table else tomlkit.value(dump_toml(edit.value))
         table[key].append(value)
     return tomlkit.dumps(document)
-
-
-def _make_table(outer: object) -> tomlkit.items.AbstractTable:
-    return tomlkit.inline_table() if isinstance(outer, InlineTable) else tomlkit.table()
 
 
 def _find_setting(lines: Sequence[str], keys: Sequence[str], mark: str = "") -> range | None:

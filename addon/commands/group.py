@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from addon.commands.lines import say
+from addon.places import describe_error
 from addon.proxy.host import print_any_character
 from addon.proxy.process import ProxyProcess, RunFolder
 from addon.version import VERSION
@@ -135,10 +136,3 @@ def run_command(arguments: Sequence[str] | None = None) -> int:
         say(describe_error(error))
         return 1
     return int(code or 0)
-
-
-def describe_error(error: Exception) -> str:
-    """Return an error as one line; the system's message follows the name of the file."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)

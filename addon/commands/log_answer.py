@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
 
 from rich.console import Console
 
@@ -17,11 +16,10 @@ from addon.accounts import find_learned
 from addon.agents import AGENTS
 from addon.commands.road_table import print_roads
 from addon.commands.terminal import make_table, print_text
-from addon.commands.work import abbreviate
 from addon.counts import pluralize
 from addon.look.parts import Column, table
 from addon.memory import open_memory
-from addon.places import state_folder
+from addon.places import abbreviate, state_folder
 from addon.records.words import (
     BOUND,
     INPUT_TOKENS,
@@ -69,10 +67,10 @@ _MOST_MODELS = 4
 """Rows of the table by model: all that is said fits a screen of 24 lines."""
 
 
-def describe_found(found: Sequence[FoundLogs], home: Path) -> str:
+def describe_found(found: Sequence[FoundLogs]) -> str:
     """Return what was found where: `claude-code: 214 logs in ~/.claude/projects`."""
     return "; ".join(
-        f"{each.agent}: {pluralize(len(each.logs), 'log')} in {abbreviate(each.place, home)}"
+        f"{each.agent}: {pluralize(len(each.logs), 'log')} in {abbreviate(each.place)}"
         for each in found
         if each.logs
     )

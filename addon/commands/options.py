@@ -29,9 +29,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Value = TypeVar("_Value")
 
 
-def _add_all(command: _Function, options: Sequence[Callable[[Any], Any]]) -> _Function:
-    """Add options to a command, in this order in its help."""
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+def _together(*options: Callable[[Any], Any]) -> Callable[[_Function], _Function]:
+    """Return what adds options to a command, in this order in its help."""
+
+    def add(command: _Function) -> _Function:
+        return functools.reduce(lambda added, option: option(added), reversed(options), command)
+
+    return add
 
 
 paths_argument = click.argument(
@@ -50,18 +54,18 @@ OBSERVE = 'mode="observe"'
 """The override that this option is."""
 
 
-def road_options(command: _Function) -> _Function:
-    """Add an option for each road that a user may switch on."""
-    options = [
-        click.option(road.option, name_road(road), is_flag=True, help=road.help)
-        for road in OPTIONAL_ROADS
-    ]
-    return _add_all(command, options)
-
-
 def name_road(road: Road) -> str:
     """Return the name of a road's option as a parameter."""
     return road.option.removeprefix("--").replace("-", "_")
+
+
+road_options = _together(
+    *(
+        click.option(road.option, name_road(road), is_flag=True, help=road.help)
+        for road in OPTIONAL_ROADS
+    )
+)
+"""An option for each road that a user may switch on."""
 
 
 def list_road_overrides(given: Mapping[str, Any]) -> list[str]:
@@ -83,17 +87,17 @@ config_option = click.option(
     help="Use this file, not the one obsmask config shows.",
 )
 
-
-def config_options(command: _Function) -> _Function:
-    """Add what every command that reads the configuration takes: a file, and changes of any key."""
-    changes = click.option(
+config_options = _together(
+    config_option,
+    click.option(
         "--set",
         "changes",
         multiple=True,
         metavar="KEY=VALUE",
         help="Override a setting, as mcp.enabled=true; repeatable.",
-    )
-    return config_option(changes(command))
+    ),
+)
+"""What every command that reads the configuration takes: a file, and changes of any key."""
 
 
 def open_config(config: str, changes: Sequence[str]) -> ConfigFile:
@@ -184,9 +188,8 @@ class PolicyCommand(click.Command):
             raise click.UsageError(problem, ctx) from None
 
 
-def policy_options(command: _Function) -> _Function:
-    """Add `config_options`, and the one key of a policy that has an option of its own."""
-    return window_option(config_options(command))
+policy_options = _together(window_option, config_options)
+"""`config_options`, and the one key of a policy that has an option of its own."""
 
 
 def read_overrides(given: Mapping[str, Any], more: Sequence[str] = ()) -> list[str]:
@@ -212,16 +215,6 @@ def read_proxy_arguments(given: Mapping[str, Any], tag: str, more: Sequence[str]
 
 
 # A replay
-
-
-def replay_options(command: _Function) -> _Function:
-    """Add the options of a replay, and those of its policy."""
-    return _add_all(command, _REPLAY)
-
-
-def work_options(command: _Function) -> _Function:
-    """Add the options that say where sessions are worked on."""
-    return _add_all(command, _WORK)
 
 
 def read_replay_settings(
@@ -263,11 +256,6 @@ def _price(settings: Settings, pricing: CachePricing | None) -> PriceSettings:
 
 _DEFAULT_DAYS = 30
 """How far back the logs are read where nothing is named."""
-
-
-def log_options(command: _Function) -> _Function:
-    """Add the options that say which sessions of agents' logs are meant."""
-    return _add_all(command, _LOGS)
 
 
 def choose_logs(paths: Sequence[Path], since: datetime | None, project: str | None) -> "LogChoice":
@@ -371,7 +359,7 @@ def _read_prices(text: str) -> CachePricing:
     return read, write
 
 
-_REPLAY = (
+replay_options = _together(
     click.option("--model", metavar="NAME", help="Take all requests to be for this model."),
     click.option(
         "--prices",
@@ -394,8 +382,9 @@ _REPLAY = (
     ),
     policy_options,
 )
+"""The options of a replay, and those of its policy."""
 
-_LOGS = (
+log_options = _together(
     click.option(
         "--since",
         type=read_since,
@@ -415,8 +404,9 @@ _LOGS = (
         "what can be masked with the newest models. Default: what the proxy has found out.",
     ),
 )
+"""The options that say which sessions of agents' logs are meant."""
 
-_WORK = (
+work_options = _together(
     click.option(
         "--processes",
         type=whole_number(1),
@@ -425,3 +415,4 @@ _WORK = (
     ),
     click.option("--scheduler", metavar="tcp://…", help="Run on this Dask cluster."),
 )
+"""The options that say where sessions are worked on."""

@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 
 from addon.commands.doctor.proxies import find_addresses
+from addon.commands.options import as_value
 from addon.config import advise, locate_config
 from addon.network import DEFAULT_ADDRESS, Address, read_address
 from addon.page.history import History
 from addon.page.server import PageServer
 from addon.places import state_folder
-from addon.proxy.health import check_health
+from addon.proxy.health import find_health
 from addon.records.file import RecordFile
 from addon.records.sessions import list_running
 from masking.config import PageSettings, Settings
@@ -30,6 +31,7 @@ _PATIENCE = 2.0
 @click.command("page")
 @click.option(
     "--proxy",
+    type=as_value(read_address),
     metavar="ADDRESS",
     help="Show the live page of this proxy. Default: the one that is running.",
 )
@@ -41,14 +43,14 @@ _PATIENCE = 2.0
     metavar="N",
     help="If no proxy is running, serve the history on this port. Default: any free port.",
 )
-def command(proxy: str | None, is_printed: bool, port: int) -> None:
+def command(proxy: Address | None, is_printed: bool, port: int) -> None:
     """Open the live page, or the history of all sessions.
 
     Opens it in your browser, and prints its URL. It shows what is masked and what that saves while
     agents work, and all earlier sessions. If a proxy is running, this is its page. If not, this
     command serves the history itself, until Ctrl-C.
     """
-    url = find_page(_read_address(proxy)) if proxy else _find_running_page(os.environ)
+    url = find_page(proxy) if proxy else _find_running_page(os.environ)
     if url is not None:
         _show(url, is_printed=is_printed)
         return
@@ -94,10 +96,7 @@ def _find_records() -> Path:
 
 def find_page(address: Address) -> str:
     """Return where the page of a proxy is. Raises RuntimeError if there is none."""
-    try:
-        health = check_health(address)
-    except OSError:
-        health = None
+    health = find_health(address)
     if health is None:
         raise RuntimeError(
             f"no proxy with the addon answers at {address.url}. For another one: obsmask page "
@@ -132,7 +131,7 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
     """
     named = next(iter(find_addresses(environment)), None)
     for address in filter(None, (named, DEFAULT_ADDRESS)):
-        if _is_ours(address):
+        if find_health(address, _PATIENCE) is not None:
             try:
                 return find_page(address)
             except RuntimeError as error:
@@ -146,17 +145,3 @@ def _find_running_page(environment: Mapping[str, str]) -> str | None:
             tag = f", {printable(each.tag)}" if each.tag else ""
             print(f"  since {began:%H:%M}: {each.page}  (run {each.run}{tag})", file=sys.stderr)
     return pages[0].page if pages else None
-
-
-def _is_ours(address: Address) -> bool:
-    try:
-        return check_health(address, _PATIENCE) is not None
-    except OSError:
-        return False
-
-
-def _read_address(given: str) -> Address:
-    try:
-        return read_address(given)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--proxy") from None

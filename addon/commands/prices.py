@@ -57,20 +57,11 @@ def command(
     if host and (update or reset):
         raise ValueError("--update and --reset take no host")
     if update:
-        _store(update)
-    elif reset:
-        _reset()
-    else:
+        prices = store_prices(update)
+        print(f"Stored: {prices.models:,} prices of {prices.date}. {_WHEN_IN_USE}")
+    elif not reset:
         _show(host, model, open_config(config, changes))
-
-
-def _store(file: Path) -> None:
-    prices = store_prices(file)
-    print(f"Stored: {prices.models:,} prices of {prices.date}. {_WHEN_IN_USE}")
-
-
-def _reset() -> None:
-    if remove_stored():
+    elif remove_stored():
         print(f"Removed. {_WHEN_IN_USE}")
     else:
         print("Nothing to remove: the built-in list is in use.")
@@ -177,7 +168,8 @@ def render_host(
         yield f"At another host: obsmask prices HOST {shlex.quote(model or 'MODEL')}"
     elif pricing.source == "assumed":
         if "." not in host and ":" not in host and not is_this_machine(host):
-            full = _find_like(host)
+            # What may be a part of a known host's name.
+            full = next((each for each in KNOWN_HOSTS if host.lower() in each), KNOWN_HOSTS[0])
             yield f"Is {host} in your own network? Other hosts have full names, as {full}"
         own = {"host": host, **({} if model is None else {"model": model})}
         prices = {"read": pricing.read, "write": pricing.write}
@@ -187,12 +179,6 @@ def render_host(
             "plain input tokens:"
         )
         yield advice.add("prices", {**own, **prices})
-
-
-def _find_like(host: str) -> str:
-    """Return a known host for what may be a part of its name; else an example."""
-    known = (each for each in KNOWN_HOSTS if host.lower() in each)
-    return next(known, KNOWN_HOSTS[0])
 
 
 _READ_UP_TO = {

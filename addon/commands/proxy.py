@@ -19,6 +19,7 @@ from addon.commands.options import (
     read_proxy_arguments,
     whole_number,
 )
+from addon.places import describe_error
 from addon.proxy.authorities import own_authority, upstream_bundle
 from addon.proxy.server import HOST, Announcement, serve
 
@@ -52,7 +53,7 @@ def command(port: int, tag: str, observe: bool, options: tuple[str, ...], **give
         def find_spare(error: OSError) -> Path:
             folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="obsmask-"))
             place = f"Its certificates are in {folder} until the proxy ends"
-            print(f"obsmask: {error.filename}: {error.strerror}. {place}", file=sys.stderr)
+            print(f"obsmask: {describe_error(error)}. {place}", file=sys.stderr)
             return Path(folder)
 
         if not any("confdir=" in option for option in options):

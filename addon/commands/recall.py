@@ -54,9 +54,7 @@ def open_folder(folder: Path | None, config: str, changes: Sequence[str]) -> Rec
 
 
 def _describe(kept: Kept, now: float) -> str:
-    return f"{kept.recall_id} {kept.size:>12,} bytes  used {_describe_age(now - kept.used)} ago"
-
-
-def _describe_age(seconds: float) -> str:
+    seconds = max(0.0, now - kept.used)
     size, unit = next((age for age in _AGES if seconds >= 2 * age[0]), _AGES[-1])
-    return f"{max(0, seconds) // size:.0f} {unit}"
+    age = f"{seconds // size:.0f} {unit}"
+    return f"{kept.recall_id} {kept.size:>12,} bytes  used {age} ago"

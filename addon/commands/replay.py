@@ -143,7 +143,7 @@ def command(
             ) as work:
                 first.found = work.found.logs
                 if first.found and not as_json:
-                    print(describe_found(first.found, Path.home()), file=sys.stderr)
+                    print(describe_found(first.found), file=sys.stderr)
                     if learned:
                         print(learned, file=sys.stderr)
                 for replay in replays:

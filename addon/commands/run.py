@@ -41,7 +41,7 @@ from addon.places import make_folder, state_folder, write_private
 from addon.proxy.authorities import authority_path, make_bundles, user_bundle
 from addon.proxy.base_urls import VENDOR, Server, behind, point_at, read_server
 from addon.proxy.environment import REPLACED, client_environment, trusting_environment
-from addon.proxy.health import Health, check_health
+from addon.proxy.health import Health, find_health
 from addon.proxy.process import ProxyProcess, RunFolder
 from addon.proxy.transparent import (
     DEFAULT_PORTS,
@@ -423,7 +423,7 @@ class OwnProxy:
 
         Then no log is left behind, either.
         """
-        last = _check(self._proxy.address) or self._healths[-1]
+        last = find_health(self._proxy.address) or self._healths[-1]
         past = self._network.count() if self._network else None
         self._end()
         tally = _count(last.records, {health.run for health in self._healths}, None)
@@ -448,7 +448,7 @@ class ExternalProxy:
     """A proxy that runs already, for others as well. Raises RuntimeError if there is none."""
 
     def __init__(self, address: Address, command: Sequence[str], *, no_agent_setup: bool) -> None:
-        health = _check(address)
+        health = find_health(address)
         if health is None:
             raise RuntimeError(
                 f"no proxy with the addon answers at {address.url}: obsmask proxy starts one"
@@ -483,7 +483,7 @@ class ExternalProxy:
 
     def finish(self, ended: "Ended") -> str:
         """Return the last line of the run: about all requests meanwhile, whoever sent them."""
-        health = _check(self._address) or self._health
+        health = find_health(self._address) or self._health
         tally = _count(health.records, {self._health.run}, self._since)
         line = render_end(tally, health, self._find_remedies(), ended, deaths=0, log=None)
         return line and f"through {self._address.url} meanwhile: {line}"
@@ -499,13 +499,6 @@ class ExternalProxy:
 def _name_recall_folder(health: Health) -> Mapping[str, str]:
     """Return the variable by which the agent's `obsmask recall` finds the proxy's folder."""
     return {FOLDER_VARIABLE: health.recall_folder} if health.recall_folder else {}
-
-
-def _check(address: Address) -> Health | None:
-    try:
-        return check_health(address)
-    except OSError:
-        return None
 
 
 def _count(path: str | None, runs: set[str], since: datetime | None) -> Tally:

@@ -4,12 +4,12 @@ import csv
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from errno import ENOENT
 from os import strerror
 from pathlib import Path
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TextIO
 
 import click
 
@@ -33,33 +33,11 @@ from addon.records.words import count_requests
 from addon.request import one_line
 from masking.errors import printable
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
-
-
 # Which records
 
 
-class Filter(NamedTuple):
-    """A field of a record by which requests can be chosen, with an option of the same name.
-
-    phrase: names the value in the heading.
-    help: the option's.
-    """
-
-    phrase: str
-    help: str
-
-
-FILTERS: Mapping[str, Filter] = {
-    "tag": Filter("tagged {}", "Only requests with this tag."),
-    "host": Filter("to {}", "Only requests to this host."),
-}
-
-
-def _filter_options(command: _Function) -> _Function:
-    for name in reversed([*FILTERS]):
-        command = click.option(f"--{name}", metavar="NAME", help=FILTERS[name].help)(command)
-    return command
+_FILTERS = {"tag": "tagged {}", "host": "to {}"}
+"""The fields of a record by which requests can be chosen; how the heading names the value."""
 
 
 class Query(NamedTuple):
@@ -101,7 +79,8 @@ class Query(NamedTuple):
     metavar="WHAT",
     help="Group by day, model, host, client, label, or tag.",
 )
-@_filter_options
+@click.option("--tag", metavar="NAME", help="Only requests with this tag.")
+@click.option("--host", metavar="NAME", help="Only requests to this host.")
 @click.option("--replayed", is_flag=True, help="Only requests replayed from recordings.")
 @config_options
 @click.option(
@@ -167,7 +146,7 @@ def _print_page(groups: Groups, query: Query) -> None:
     console = open_console()
     kind = "Replayed requests" if query.replayed else "Requests"
     filtered = "".join(
-        f", {FILTERS[name].phrase.format(one_line(value))}" for name, value in query.filters.items()
+        f", {_FILTERS[name].format(one_line(value))}" for name, value in query.filters.items()
     )
     when = f"{query.since:%a %d %b %Y %H:%M} ({_name_zone(query.since)})"
     print_text(console, f"{kind} since {when}{filtered}\nfrom {query.source}\n")

@@ -505,7 +505,8 @@ def _dump_tally(tally: Tally) -> Mapping[str, object]:
         ),
         "subscription_requests": tally.bill.on_plan,
         "requests_by_host_with_assumed_prices": dict(tally.assumed),
-        "dearest_request": _dump_request(tally.most_expensive),
+        "dearest_request": tally.most_expensive
+        and {name: getattr(tally.most_expensive, name) for name in _REQUEST_FIELDS},
         "redaction": _dump_redaction(tally.redaction),
         "reductions_by_stage": dict(tally.reductions),
         "first_chunk_without_move": _dump_waits(tally.waits),
@@ -575,7 +576,3 @@ _REQUEST_FIELDS = (
     *("cost_tokens_before", "cost_tokens_after", "cost_dollars_before", "cost_dollars_after"),
     "price_borrowed_from",
 )
-
-
-def _dump_request(record: RequestRecord | None) -> Mapping[str, object] | None:
-    return None if record is None else {name: getattr(record, name) for name in _REQUEST_FIELDS}

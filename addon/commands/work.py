@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import cache, partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -32,9 +32,10 @@ from rich.text import Text
 
 from addon.commands.workers import Workers, count_reached, open_workers, tell_reached
 from addon.counts import pluralize
+from addon.places import abbreviate
 from addon.records.file import may_hold_records
 from addon.replay.disk import find_passed_over, is_inside
-from addon.replay.files import RecordedConversation, read_conversations
+from addon.replay.files import read_conversations
 from addon.replay.logs import (
     FoundLogs,
     find_kind,
@@ -75,78 +76,50 @@ class Opened(NamedTuple):
     warning: str | None = None
 
 
-class Source(Protocol):
-    """One session or more that have yet to be opened. It can be pickled."""
+class Source(NamedTuple):
+    """One session or more that have yet to be opened. It can be pickled.
 
-    @property
-    def size(self) -> int:
-        """About how many bytes of its file it takes."""
-
-    def open(self) -> Iterable[Opened]:
-        """Open its sessions. Raises OSError and ValueError, with the file's name."""
-
-
-class RecordingSource(NamedTuple):
-    """A recording of mitmproxy's, which is one session."""
-
-    file: Path
-    size: int
-    is_named: bool
-
-    def open(self) -> Iterable[Opened]:
-        """Open it. One that cannot be replayed is left out, unless it was named itself."""
-        # mitmproxy takes a second to import, and a log needs nothing of it.
-        from addon.recordings.flows import open_recording
-
-        try:
-            session = open_recording(self.file)
-        except (OSError, ValueError) as error:
-            if self.is_named:
-                raise
-            return (Opened(None, f"left out: {error}"),)
-        return (Opened(session, session.damage),)
-
-
-class ConversationSource(NamedTuple):
-    """A conversation of a file, which has been read."""
+    size: about how many bytes of its file it takes.
+    open: opens its sessions. Raises OSError and ValueError, with the file's name.
+    """
 
     size: int
-    conversation: RecordedConversation
-
-    def open(self) -> Iterable[Opened]:
-        """Return the conversation."""
-        return (Opened(self.conversation),)
+    open: Callable[[], Iterable[Opened]]
 
 
-class UnreadSource(NamedTuple):
-    """A file of a folder, or the rest of one, that cannot be read."""
-
-    size: int
-    warning: str
-
-    def open(self) -> Iterable[Opened]:
-        """Return nothing but the warning."""
-        return (Opened(None, self.warning),)
+def give(*opened: Opened) -> Iterable[Opened]:
+    """Return sessions that have been read, as a source that is opened does."""
+    return opened
 
 
-class LogSource(NamedTuple):
-    """A log of an agent, with the sessions of one `project`, or of all."""
+def _open_recording(file: SessionFile) -> Iterator[Opened]:
+    """Open a recording. One that cannot be replayed is left out, unless it was named itself."""
+    # mitmproxy takes a second to import, and a log needs nothing of it.
+    from addon.recordings.flows import open_recording
 
-    size: int
-    log: LogFile
-    is_named: bool
-    project: str | None = None
+    try:
+        session = open_recording(file.path)
+    except (OSError, ValueError) as error:
+        if file.is_named:
+            raise
+        yield Opened(None, f"left out: {error}")
+    else:
+        yield Opened(session, session.damage)
 
-    def open(self) -> Iterator[Opened]:
-        """Yield its sessions. A log that cannot be read is left out, unless it was named itself."""
-        try:
-            for conversation in find_kind(self.log.agent).read(self.log):
-                if self.project is None or self.project == conversation.project:
-                    yield Opened(LogSession(conversation, counter()))
-        except (OSError, ValueError) as error:
-            if self.is_named:
-                raise
-            yield Opened(None, f"left out: {error}")
+
+def _open_log(log: LogFile, project: str | None, *, is_named: bool) -> Iterator[Opened]:
+    """Open the sessions of an agent's log: those of one project, or all.
+
+    A log that cannot be read is left out, unless it was named itself.
+    """
+    try:
+        for conversation in find_kind(log.agent).read(log):
+            if project is None or project == conversation.project:
+                yield Opened(LogSession(conversation, counter()))
+    except (OSError, ValueError) as error:
+        if is_named:
+            raise
+        yield Opened(None, f"left out: {error}")
 
 
 @cache
@@ -191,20 +164,21 @@ def read_sources(files: Sequence[SessionFile]) -> Iterator[Source]:
     A file of conversations that cannot be read is left out, unless it was named itself: then
     OSError or ValueError is raised.
     """
-    for path, size, is_named in files:
+    for file in files:
+        path, size, is_named = file
         if path.name.endswith(_CONVERSATIONS):
             try:
                 for conversation in read_conversations(path):
-                    yield ConversationSource(conversation.size, conversation)
+                    yield Source(conversation.size, partial(give, Opened(conversation)))
             except (OSError, ValueError) as error:
                 problem: Exception = error
                 if isinstance(error, ValueError) and may_hold_records(path):
                     problem = ValueError(f"{path}: {_RECORDS}")
                 if is_named:
                     raise problem from None
-                yield UnreadSource(0, f"left out: {problem}")
+                yield Source(0, partial(give, Opened(None, f"left out: {problem}")))
         else:
-            yield RecordingSource(path, size, is_named)
+            yield Source(size, partial(_open_recording, file))
 
 
 _RECORDS = (
@@ -229,7 +203,8 @@ class FoundSessions(NamedTuple):
     def read(self, project: str | None) -> Iterator[Source]:
         """Yield the logs, the newest first, and then the sessions of the other files."""
         for log in merge_newest_first(self.logs):
-            yield LogSource(log.size, log, log.path in self.named, project)
+            is_named = log.path in self.named
+            yield Source(log.size, partial(_open_log, log, project, is_named=is_named))
         yield from read_sources(self.files)
 
 
@@ -272,17 +247,12 @@ def _tell_passed_over(paths: Iterable[Path]) -> None:
 def _describe_homes(home: Path, since: datetime | None) -> str:
     """Return in which places no log was found."""
     homes = list_homes(home, os.environ)
-    places = [f"{abbreviate(place, home)} ({agent})" for agent, place in homes]
+    places = [f"{abbreviate(place)} ({agent})" for agent, place in homes]
     newer = "" if since is None else f" written to since {since.astimezone():%Y-%m-%d}"
     return (
         f"no log of an agent{newer} was found. Looked in {', '.join(places)}. "
         "For others: obsmask replay FILE_OR_FOLDER"
     )
-
-
-def abbreviate(path: Path, home: Path) -> str:
-    """Return a path as a user writes it: `~/.codex/sessions`."""
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def _warn(problem: str) -> None:

@@ -125,7 +125,8 @@ def _start(executor: ProcessPoolExecutor, count: int) -> None:
 def _begin(requests: Array[c_longlong]) -> None:
     """Begin a worker process: it ends with the one that spawned it, even if that was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _reached.requests, _reached.own = requests, _read_number() % len(requests)
+    number = int(current_process().name.rpartition("-")[2])  # they are numbered one by one
+    _reached.requests, _reached.own = requests, number % len(requests)
     parent = parent_process()
 
     def end() -> None:
@@ -134,11 +135,6 @@ def _begin(requests: Array[c_longlong]) -> None:
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
-
-
-def _read_number() -> int:
-    """Return the number of this process: those of an executor are numbered one by one."""
-    return int(current_process().name.rpartition("-")[2])
 
 
 # How far the tasks are

@@ -88,6 +88,14 @@ def check_health(address: Address, patience: float = _PATIENCE) -> Health | None
         connection.close()
 
 
+def find_health(address: Address, patience: float = _PATIENCE) -> Health | None:
+    """Return how the proxy with this addon is that answers at an address; None if none does."""
+    try:
+        return check_health(address, patience)
+    except OSError:
+        return None
+
+
 def is_for_proxy(request: "Request") -> bool:
     """Whether a request is sent to the proxy itself, which answers it: none is ever sent on.
 

@@ -137,10 +137,9 @@ class Mcp:
 
     def _refuse(self, flow: http.HTTPFlow, reason: str) -> None:
         """Record an answer that passes unchanged from its first byte on."""
-        self.totals.responses += 1
-        self.totals.failures[reason] += 1
-        self._record(flow, reason)
-        _log(flow, f"passed through untouched, {reason}")
+        answer = Answer(self._engine.settings.mcp, UNKNOWN)
+        answer.failures[reason] += 1
+        self._record(flow, answer)
 
     def _finish(self, flow: http.HTTPFlow) -> None:
         answer = self._open.pop(flow, None)
@@ -150,8 +149,27 @@ class Mcp:
             answer.end()
             if flow.response is not None and flow.response.raw_content is None:
                 flow.response.data.content = answer.sent  # what a recording keeps
+        self._record(flow, answer)
+
+    def _record(self, flow: http.HTTPFlow, answer: "Answer") -> None:
+        """Count an answer, log it, and write its record: never content, nor a query.
+
+        The record has the fields of an `McpRecord`, without those about the software and the run.
+        """
         self.totals.add(answer)
-        self._record(flow, ", ".join(sorted(answer.failures)) or None, answer)
+        fields = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "host": one_line(flow.request.pretty_host),
+            "path": one_line(path_of(flow.request)),
+            "status": flow.response.status_code if flow.response else None,
+            "passed_through": ", ".join(sorted(answer.failures)) or None,
+            "replay": is_replayed(flow),
+            "observed": answer.observed,
+            "cut_strings": answer.strings,
+            "cut_chars_before": answer.chars_before,
+            "cut_chars_after": answer.chars_after,
+        }
+        self._engine.recorder.note(fields, self._engine.settings, self._engine.run)
         for reason in answer.failures:
             _log(flow, f"passed through untouched, {reason}")
         if answer.strings:
@@ -161,27 +179,6 @@ class Mcp:
             else:
                 flow.comment = f"cut {answer.strings} strings of an MCP response: {change}"
                 _log(flow, f"cut {answer.strings} strings, {change}")
-
-    def _record(
-        self, flow: http.HTTPFlow, reason: str | None, answer: "Answer | None" = None
-    ) -> None:
-        """Write the record of an answer: never content, nor a query.
-
-        It has the fields of an `McpRecord`, without those about the software and the run.
-        """
-        fields = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "host": one_line(flow.request.pretty_host),
-            "path": one_line(path_of(flow.request)),
-            "status": flow.response.status_code if flow.response else None,
-            "passed_through": reason,
-            "replay": is_replayed(flow),
-            "observed": bool(answer and answer.observed),
-            "cut_strings": answer.strings if answer else 0,
-            "cut_chars_before": answer.chars_before if answer else 0,
-            "cut_chars_after": answer.chars_after if answer else 0,
-        }
-        self._engine.recorder.note(fields, self._engine.settings, self._engine.run)
 
 
 def _log(flow: http.HTTPFlow, outcome: str) -> None:

@@ -22,7 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from addon.network import LOOPBACK_HOST, Address
-from addon.places import MEMORY_FILE, STATE_VARIABLE, make_folder, open_private, state_folder
+from addon.places import (
+    MEMORY_FILE,
+    STATE_VARIABLE,
+    describe_error,
+    make_folder,
+    open_private,
+    state_folder,
+)
 from addon.proxy.environment import make_files_absolute
 from addon.store import StoreError, copy_database
 
@@ -105,10 +112,6 @@ class ProxyProcess:
         self._is_told, self._said = False, b""
         self._log_begin = 0
 
-    def load(self) -> None:
-        """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
-        self._load()
-
     def start(self, arguments: Sequence[str], bundle: Path, modes: Sequence[str] = ()) -> "Health":
         """Have it serve, wait until it masks, and return its health.
 
@@ -118,7 +121,7 @@ class ProxyProcess:
 
         Raises RuntimeError, with the end of its log, if it does not start.
         """
-        process = self._process or self._load()
+        process = self._process or self.load()
         host, port = self.address  # any free port at first, the same one later
         place = ["--listen-host", host, "--listen-port", str(port)]
         place += [part for mode in (f"regular@{port}", *modes) for part in ("--mode", mode)]
@@ -176,7 +179,8 @@ class ProxyProcess:
             self.stop()
         self.folder.close()
 
-    def _load(self) -> "subprocess.Popen[bytes]":
+    def load(self) -> "subprocess.Popen[bytes]":
+        """Start the process: it loads what it needs, and waits for `start`. Raises OSError."""
         with self.folder.open_log() as output:
             self._log_begin, self._is_told, self._said = output.tell(), False, b""
             self._process = process = subprocess.Popen(  # noqa: S603 - our own interpreter
@@ -203,13 +207,10 @@ class ProxyProcess:
         port = re.search(rb"^(\d+)\n", self._said, re.MULTILINE)
         if port is None:
             return None
-        from addon.proxy.health import check_health
+        from addon.proxy.health import find_health
 
         address = Address(LOOPBACK_HOST, int(port[1]))
-        try:
-            health = check_health(address)
-        except OSError:
-            return None
+        health = find_health(address)
         return (address, health) if health else None
 
 
@@ -249,7 +250,7 @@ class RunFolder:
             except OSError:
                 if not self.path.is_dir():
                     raise
-                self.notice = f"{_describe(error)}. What this run cannot write is lost"
+                self.notice = f"{describe_error(error)}. What this run cannot write is lost"
         with contextlib.suppress(OSError):
             self.log = _make_log(self.path)
 
@@ -266,8 +267,8 @@ class RunFolder:
                 raise error from None
             self.spare = folder
             self.notice = (
-                f"{_describe(error)}. This run keeps its files in {folder}, and removes them at "
-                "its end"
+                f"{describe_error(error)}. This run keeps its files in {folder}, and removes them "
+                "at its end"
             )
         return self.spare
 
@@ -297,10 +298,6 @@ class RunFolder:
             self.drop_log()
         if self.spare is not None:
             shutil.rmtree(self.spare, ignore_errors=True)
-
-
-def _describe(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
 
 
 def _check_room(folder: Path) -> None:

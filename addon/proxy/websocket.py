@@ -279,11 +279,7 @@ def asks_for_answer(content: bytes) -> bool:
 
 def find_end(content: bytes) -> int | None:
     """Return the status with which a server's message ends an answer; None if it does not."""
-    return _find_status(_decode(content)) if _ENDS.search(content) else None
-
-
-def _find_status(event: dict[str, object]) -> int | None:
-    """Return the status with which an answer ends; None if the event does not end it."""
+    event = _decode(content) if _ENDS.search(content) else {}
     kind = event.get("type")
     if kind == "error":
         status = event.get("status")

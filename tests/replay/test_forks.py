@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from addon.commands.work import find_sessions
+from addon.replay.logs import find_kind, merge_newest_first
 from addon.replay.logs.log import LogChoice
 from tests.replay.claude_log import ClaudeLog, text
 from tests.replay.test_agent_logs import (
@@ -28,13 +29,10 @@ from tests.replay.test_codex_log import write as write_codex
 def count(*paths: Path) -> dict[str, int]:
     """Return how many requests of each log are counted, by its name; those with none are absent."""
     counted: dict[str, int] = {}
-    found = find_sessions(paths, LogChoice())
-    for source in found.read(None):
-        for session, warning in source.open():
-            assert session is not None, warning
-            if requests := len(list(session.requests())):
-                name = source.log.path.stem  # type: ignore[attr-defined]
-                counted[name] = counted.get(name, 0) + requests
+    for log in merge_newest_first(find_sessions(paths, LogChoice()).logs):
+        for conversation in find_kind(log.agent).read(log):
+            if requests := len(list(conversation.requests())):
+                counted[log.path.stem] = counted.get(log.path.stem, 0) + requests
     return counted
 
 

@@ -56,7 +56,8 @@ def test_a_session_is_read_from_each_of_its_stores(store: str, tmp_path: Path) -
     made.answer("Done.", prompt=140)
     STORES[store](tmp_path, made)
     (conversation,) = read(tmp_path)
-    assert ("opencode", "Mend the parser", "app") == conversation[:3]
+    assert ("Mend the parser", "app") == (conversation.name, conversation.project)
+    assert "opencode" == conversation.agent
     assert (CHAT, "api.groq.com", False) == (
         conversation.wire,
         conversation.host,

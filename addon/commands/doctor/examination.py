@@ -26,13 +26,12 @@ from addon.commands.doctor.configuration import Configuration
 from addon.commands.doctor.forecast import foresee
 from addon.commands.doctor.proxies import Probe
 from addon.commands.doctor.report import Finding, Found, broken, note, ok, print_report, render_json
-from addon.commands.group import describe_error
 from addon.commands.options import config_options
 from addon.commands.other_tools import find_other_tools
 from addon.commands.terminal import open_console
 from addon.config import CONFIG_NAME
 from addon.network import DEFAULT_ADDRESS, Address
-from addon.places import config_folder, data_folder, shipped, state_folder
+from addon.places import config_folder, data_folder, describe_error, shipped, state_folder
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
 from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
 from addon.proxy.health import Health

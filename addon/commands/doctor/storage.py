@@ -108,13 +108,8 @@ def _is_on_disk(folder: Path) -> bool:
     return shutil.disk_usage(folder).total > 0
 
 
-def _is_open(path: Path) -> bool:
-    """Whether others on this machine may use a file or a folder in any way."""
-    return bool(path.stat().st_mode & 0o077)
-
-
 def _check_private(path: Path) -> Iterator[Finding]:
-    if path.exists() and _is_open(path):
+    if path.exists() and path.stat().st_mode & 0o077:  # for others, in any way
         mode = "700" if path.is_dir() else "600"
         yield note(f"{path} can be read by others on this machine", f"chmod {mode} {_quote(path)}")
 

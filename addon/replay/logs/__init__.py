@@ -2,7 +2,8 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -59,41 +60,30 @@ def list_homes(home: Path, environment: Mapping[str, str]) -> list[tuple[str, Pa
     return [(kind.agent, place) for kind in LOGS for place in kind.homes(home, environment)]
 
 
-def find_logs(path: Path, since: datetime | None = None) -> list[FoundLogs]:
-    """Return the logs at or under a path that were written to since then, by agent.
+def find_logs(path: Path) -> list[FoundLogs]:
+    """Return the logs at or under a path, by agent; they are recognized by their content.
 
-    They are recognized by their content. Raises OSError if the path is not there.
+    Raises OSError if the path is not there.
     """
     path.stat()
-    found = []
-    for kind in LOGS:
-        logs = tuple(_take_since(kind.find(path), since))
-        if logs:
-            found.append(FoundLogs(kind.agent, path, logs))
-    return found
+    found = (FoundLogs(kind.agent, path, tuple(kind.find(path))) for kind in LOGS)
+    return [each for each in found if each.logs]
 
 
 def find_logs_at_home(
     home: Path, environment: Mapping[str, str], since: datetime | None = None
 ) -> list[FoundLogs]:
-    """Return the logs where agents keep them; what is not there, or not ours to read, has none."""
+    """Return the logs where agents keep them that were written to since then, by agent.
+
+    What is not there, or not ours to read, has none.
+    """
     found = []
     for agent, place in list_homes(home, environment):
-        try:
-            logs = tuple(_take_since(_BY_AGENT[agent].find(place), since)) if place.exists() else ()
-        except OSError:
-            continue
-        if logs:
-            found.append(FoundLogs(agent, place, logs))
+        with suppress(OSError):
+            logs = find_kind(agent).find(place) if place.exists() else ()
+            recent = tuple(log for log in logs if since is None or log.changed >= since)
+            found += [FoundLogs(agent, place, recent)] if recent else []
     return found
-
-
-def _take_since(logs: Iterator[LogFile], since: datetime | None) -> Iterator[LogFile]:
-    """Yield the logs that were written to since then: they come the newest first."""
-    for log in logs:
-        if since is not None and log.changed < since:
-            return
-        yield log
 
 
 def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
@@ -105,48 +95,45 @@ def mark_copies(found: Sequence[FoundLogs]) -> list[FoundLogs]:
     by itself and in a folder, is left out the second time; and so is what somebody else wrote of a
     session whose own log is there.
     """
-    by_agent: defaultdict[str, dict[_Place, LogFile]] = defaultdict(dict)
     own = [log for each in found if find_kind(each.agent).has_homes for log in each.logs]
     sessions = {log.path.stem[-_SESSION_CHARS:] for log in own}
     folders = {log.path.parent for log in own if log.path.name.endswith(_COLLECTED)}
+    known = set[tuple[str, _Place]]()
     once = []
     for each in found:
-        known, new = by_agent[each.agent], dict[_Place, LogFile]()
         is_own = find_kind(each.agent).has_homes
+        new = []
         for log in each.logs:
             is_told = not is_own and (log.session in sessions or log.path.parent in folders)
-            if not is_told and (log.path, log.session) not in known:
-                new[log.path, log.session] = log
-        known |= new
+            name = each.agent, (log.path, log.session)
+            if not is_told and name not in known:
+                known.add(name)
+                new.append(log)
         if new or not each.logs:
-            once.append(each._replace(logs=tuple(new.values())))
+            once.append(each._replace(logs=tuple(new)))
     copied: dict[_Place, frozenset[str]] = {}
-    for agent, logs in by_agent.items():
-        if len(logs) > 1 and (list_keys := _BY_AGENT[agent].list_keys) is not None:
-            copied |= _find_copied(logs, list_keys)
-    return [
-        each._replace(
-            logs=tuple(
-                log._replace(copied=log.copied | more)
-                if (more := copied.get((log.path, log.session)))
-                else log
-                for log in each.logs
-            )
-        )
-        for each in once
-    ]
+    for kind in LOGS:
+        logs = [log for each in once if each.agent == kind.agent for log in each.logs]
+        if len(logs) > 1 and kind.list_keys is not None:
+            copied |= _find_copied(logs, kind.list_keys)
+    return [each._replace(logs=tuple(_mark(log, copied) for log in each.logs)) for each in once]
 
 
 _Place = tuple[Path, str]
 """Where a log is: its path, and its session."""
 
 
+def _mark(log: LogFile, copied: Mapping[_Place, frozenset[str]]) -> LogFile:
+    return log._replace(copied=log.copied | copied.get((log.path, log.session), frozenset()))
+
+
 def _find_copied(
-    logs: Mapping[_Place, LogFile], list_keys: Callable[[LogFile], Iterator[AnswerKey]]
+    logs: Iterable[LogFile], list_keys: Callable[[LogFile], Iterator[AnswerKey]]
 ) -> dict[_Place, frozenset[str]]:
     owners: dict[str, tuple[tuple[bool, ...], _Place]] = {}
     keys: defaultdict[_Place, set[str]] = defaultdict(set)
-    for place, log in sorted(logs.items(), key=lambda item: (item[1].changed, item[0])):
+    for log in sorted(logs, key=lambda log: (log.changed, log.path, log.session)):
+        place = log.path, log.session
         for key, rank in list_keys(log):
             if key not in owners or rank < owners[key][0]:
                 owners[key] = rank, place

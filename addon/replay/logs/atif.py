@@ -28,6 +28,7 @@ from addon.agents import AGENTS
 from addon.replay.disk import find_files, find_inside, open_regular, read_bounded
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     last_name,
     read_document,
     read_head,
@@ -108,21 +109,18 @@ _IMAGE_BYTES = 30_000_000
 def _search(path: Path) -> Iterator[LogFile]:
     for file in _follow(path) if path.is_file() else find_files(path, (".json",)):
         head = read_head(file, _SIGN_BYTES)
-        if _SIGN.match(head) and (log := describe_file(_FORMAT, file)) is not None:
-            session = _SESSION.search(head)
-            yield log._replace(session=session[1].decode() if session else "")
-
-
-def _is_log(path: Path) -> bool:
-    return bool(_SIGN.match(read_head(path, _SIGN_BYTES)))
+        named = _SESSION.search(head)
+        log = describe_file(_FORMAT, file, named[1].decode() if named else "")
+        if _SIGN.match(head) and log is not None:
+            yield log
 
 
 def _follow(path: Path) -> Sequence[Path]:
     """Return a file and the trajectories in its folder that it names, and those that they name."""
-    files, at = [path], 0
+    is_log, files, at = begins(_SIGN, _SIGN_BYTES), [path], 0
     while at < len(files):
         each, at = files[at], at + 1
-        if _is_log(each):
+        if is_log(each):
             with suppress(OSError, ValueError):
                 names = map(orjson.loads, _REFERENCE.findall(read_bounded(each)))
                 others = {find_inside(path.parent, str(name)) for name in names}
@@ -349,7 +347,8 @@ class _Reader:
         results: list[Result] = []
         others: list[object] = []
         for step in group:
-            names = [take_text(each.get("tool_call_id")) for each in _list_calls(step)]
+            made = take_objects(step.get("tool_calls"))
+            names = [take_text(each.get("tool_call_id")) for each in made]
             observed = take_objects(take_object(step.get("observation")).get("results"))
             for at, each in enumerate(observed):
                 name = take_text(each.get("source_call_id"))
@@ -415,10 +414,6 @@ class _Reader:
                 return base64.b64encode(file.read(_IMAGE_BYTES)).decode()
         except OSError:
             return None
-
-
-def _list_calls(step: Entry) -> Sequence[Entry]:
-    return take_objects(step.get("tool_calls"))
 
 
 def _find_provider(model: str) -> Provider:

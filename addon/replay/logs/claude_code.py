@@ -45,7 +45,6 @@ from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, Logged
 from addon.vendors import VENDORS
 from masking.wire import MESSAGES, Usage, find_usage
 
-_AGENT = "claude-code"
 _PATH = "/v1/messages"
 _SUFFIX = ".jsonl"
 _CLEARED = "[Old tool result content cleared]"
@@ -256,7 +255,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         described = _read_description(log.path) if name else title
         first = answers[0]
         yield LoggedConversation(
-            agent=_AGENT,
             name=described or name,
             project=parsed.project,
             host=_find_host(first),
@@ -329,7 +327,7 @@ def _take(log: _Log, index: int, entry: Entry, changed: datetime) -> None:
     match kind:
         case "user" if not entry.get("isVirtual"):
             node.content = message.get("content")
-            node.kind = "result" if _has_results(node.content) else "user"
+            node.kind = "result" if _list_calls(node.content) else "user"
             if node.kind == "user":
                 node.above = None
         case "assistant" if entry.get("isApiErrorMessage") is not True:
@@ -388,37 +386,29 @@ def _take_answer(log: _Log, node: _Entry, entry: Entry, message: Entry, changed:
     """
     request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
     identity = take_text(message.get("id")) or node.uuid, request
-    before = node.above
-    if before is not None and before.identity == identity:
-        answer = before
-    else:
+    answer = node.above
+    if answer is None or answer.identity != identity:
         # Lines of one request belong together even if their parents are missing.
-        same = (each for each in reversed(log.answers[-50:]) if each.identity == identity)
-        answer = (next(same, None) if request else None) or _begin(log, node, entry, changed)
+        near = reversed(log.answers[-50:] if request else [])
+        answer = next((each for each in near if each.identity == identity), None)
+    if answer is None:
+        model, is_side = take_text(message.get("model")) or None, entry.get("isSidechain") is True
+        answer = _Answer(
+            identity=identity,
+            conversation=(take_text(entry.get("agentId")) or node.root) if is_side else "",
+            model=model,
+            when=read_time(entry.get("timestamp")) or changed,
+            key=_key(entry),
+            sent=take_text(entry.get("requestRef")) or None,
+            is_request=model != "<synthetic>",
+        )
+        log.answers.append(answer)
     answer.entries.append(node)
     node.answer = node.above = answer
     answer.is_fast |= take_object(message.get("usage")).get("speed") == "fast"
     usage = find_usage({"usage": message.get("usage")})
     if usage is not None:
         answer.usage = usage if answer.usage is None else answer.usage.merge(usage)
-
-
-def _begin(log: _Log, node: _Entry, entry: Entry, changed: datetime) -> _Answer:
-    message = take_object(entry.get("message"))
-    model = take_text(message.get("model")) or None
-    request = take_text(entry.get("requestId")) or take_text(entry.get("requestRef")) or None
-    is_side = entry.get("isSidechain") is True
-    answer = _Answer(
-        identity=(take_text(message.get("id")) or node.uuid, request),
-        conversation=(take_text(entry.get("agentId")) or node.root) if is_side else "",
-        model=model,
-        when=read_time(entry.get("timestamp")) or changed,
-        key=_key(entry),
-        sent=take_text(entry.get("requestRef")) or None,
-        is_request=model != "<synthetic>",
-    )
-    log.answers.append(answer)
-    return answer
 
 
 def _take_attachment(log: _Log, node: _Entry, entry: Entry) -> None:
@@ -800,10 +790,6 @@ def _list_calls(content: object) -> list[str]:
     ]
 
 
-def _has_results(content: object) -> bool:
-    return any(part.get("type") == "tool_result" for part in take_objects(content))
-
-
 def _list_parts(content: object) -> list[object]:
     """Return a content as a new list of its parts."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else _list(content)
@@ -818,6 +804,6 @@ def _list(value: object) -> list[object]:
 
 
 CLAUDE_CODE = LogKind(
-    _AGENT, _read, (_SUFFIX,), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
+    "claude-code", _read, (_SUFFIX,), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
 )
 """How Claude Code keeps its logs."""

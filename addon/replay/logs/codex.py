@@ -25,6 +25,7 @@ from typing import NamedTuple
 from addon.agents import find_agent
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     last_name,
     read_head,
     read_lines,
@@ -82,17 +83,11 @@ class _Thread:
     is_of_subscriber: bool = False
 
 
-def _is_log(path: Path) -> bool:
-    is_double = path.suffix == ".zst" and path.with_suffix("").exists()
-    return not is_double and bool(_SIGN.match(read_head(path)))
-
-
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     thread = _load(log.path)
     provider, source = thread.meta.get("model_provider"), thread.meta.get("source")
     host = OPENAI.host if provider == "openai" else None
     yield LoggedConversation(
-        agent=_AGENT,
         name=str(thread.meta.get("id") or log.path.name.partition(".")[0]),
         project=last_name(thread.meta.get("cwd")),
         host=CHATGPT.host if thread.is_of_subscriber else host,
@@ -130,18 +125,13 @@ def _load(path: Path, end: int | None = None, above: frozenset[Path] = frozenset
         elif kind == "event_msg":
             if (event := payload.get("type")) in ("token_count", "thread_rolled_back"):
                 thread.entries.append(_Entry(str(event), when, payload))
-                thread.is_of_subscriber |= _has_plan(payload.get("rate_limits"))
+                limits = take_object(payload.get("rate_limits"))  # a key has none of these
+                thread.is_of_subscriber |= bool(limits.get("plan_type") or limits.get("primary"))
         elif kind in ("response_item", "compacted", "turn_context", "token_usage_record"):
             thread.entries.append(_Entry(kind, when, payload))
         elif kind not in _NO_PART:
             thread.unread.add(kind)
     return thread
-
-
-def _has_plan(limits: object) -> bool:
-    """Whether these limits are those of a ChatGPT subscription: a key has none."""
-    told = take_object(limits)
-    return bool(told.get("plan_type") or told.get("primary"))
 
 
 def _inherit(thread: _Thread, path: Path, above: frozenset[Path]) -> None:
@@ -413,5 +403,5 @@ def _make_key(kind: str, payload: Entry, first: Entry, total: object) -> str:
     return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-CODEX = LogKind(_AGENT, _read, _SUFFIXES, _is_log, list_keys=_list_keys)
+CODEX = LogKind(_AGENT, _read, _SUFFIXES, begins(_SIGN), list_keys=_list_keys)
 """The logs of OpenAI's codex."""

@@ -7,9 +7,10 @@ counts as empty.
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 import orjson
@@ -45,6 +46,11 @@ def read_head(path: Path, size: int = 4096) -> bytes:
         return b""
 
 
+def begins(sign: re.Pattern[bytes], size: int = 4096) -> Callable[[Path], bool]:
+    """Return what tells whether a file begins so, of which it reads no more than this."""
+    return lambda path: bool(sign.match(read_head(path, size)))
+
+
 # Entries
 
 
@@ -65,6 +71,15 @@ def decode(data: bytes | str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ValueError(f"expected object, got {type(value).__name__}")
     return value
+
+
+def try_decode(data: bytes | str, unread: set[str]) -> dict[str, object] | None:
+    """Decode an object; None if it is none, which is then named in `unread`."""
+    try:
+        return decode(data)
+    except ValueError:
+        unread.add(BROKEN)
+        return None
 
 
 def read_lines(path: Path, unread: set[str]) -> Iterator[Entry]:
@@ -121,6 +136,23 @@ def follow(name: object, entries: Mapping[object, Entry], parent: str) -> list[E
     return path[::-1]
 
 
+def walk(
+    entries: Iterable[Entry], name: str, parent: str
+) -> Iterator[tuple[Entry, Sequence[Entry]]]:
+    """Yield the entries of a tree, each with those that lead to it: one list that grows, by branch.
+
+    name: the key of an entry's own name. parent: that of the entry that it follows upon.
+    """
+    entries = [*entries]
+    known = {entry.get(name): entry for entry in entries}
+    path: list[Entry] = []
+    for entry in entries:
+        if entry.get(parent) != (path[-1].get(name) if path else None):
+            path = follow(entry.get(parent), known, parent)
+        yield entry, path
+        path.append(entry)
+
+
 def take_object(value: object) -> Entry:
     """Return an object; an empty one in place of anything else."""
     return value if isinstance(value, dict) else {}
@@ -143,12 +175,15 @@ def take_count(value: object) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-def read_time(value: object) -> datetime | None:
-    """Return a time that is written in ISO 8601, or in seconds or milliseconds since 1970."""
+def read_time(value: object, zone: tzinfo | None = UTC) -> datetime | None:
+    """Return a time that is written in ISO 8601, or in seconds or milliseconds since 1970.
+
+    zone: that of a time without one; None for the zone of this machine.
+    """
     try:
         if isinstance(value, str):
             when = datetime.fromisoformat(value)
-            return when if when.tzinfo else when.replace(tzinfo=UTC)
+            return when if when.tzinfo else when.replace(tzinfo=zone).astimezone(UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             seconds = value / 1000 if value > 1e11 else value
             return datetime.fromtimestamp(seconds, UTC)

@@ -23,24 +23,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from addon.replay.disk import read_bounded
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     last_name,
     read_document,
-    read_head,
     read_lines,
     read_time,
     take_count,
     take_object,
     take_objects,
+    take_text,
 )
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import GEMINI, Usage
 
-_AGENT = "gemini-cli"
 _PATH = "/v1beta/models/{model}:generateContent"
 
 _SIGN = re.compile(rb'\A\s*\{(?=.*"sessionId"\s*:\s*")(?=.*"projectHash"\s*:)', re.DOTALL)
@@ -56,36 +55,18 @@ _BATCH = timedelta(seconds=0.1)
 has ended, within milliseconds, and no model answers so soon."""
 
 
-class _Chat(NamedTuple):
-    """A log, decoded.
-
-    about: what it says of the chat.
-    steps: its messages, each in its last version, and the `$set` and `$rewindTo` between them.
-    """
-
-    about: Entry
-    steps: Sequence[Entry]
-    unread: frozenset[str]
-
-
-def _is_log(path: Path) -> bool:
-    # A chat that is taken up again is copied into a file of the newer kind.
-    is_old = path.suffix == ".json" and path.with_suffix(".jsonl").exists()
-    return not is_old and bool(_SIGN.match(read_head(path)))
-
-
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
-    chat = _load(log.path)
+    unread = set[str]()
+    about, steps = _load(log.path, unread)
     yield LoggedConversation(
-        agent=_AGENT,
-        name=str(chat.about.get("summary") or chat.about.get("sessionId") or log.path.stem),
+        name=str(about.get("summary") or about.get("sessionId") or log.path.stem),
         project=_find_project(log.path),
         host=None,  # a key, a Google account and Vertex leave the same log
         wire=GEMINI,
-        requests=partial(_find_requests, chat.steps),
+        requests=partial(_find_requests, steps),
         path=_PATH,
-        is_side=chat.about.get("kind") == "subagent",
-        unread=chat.unread,
+        is_side=about.get("kind") == "subagent",
+        unread=frozenset(unread),
     )
 
 
@@ -101,11 +82,14 @@ def _find_project(path: Path) -> str | None:
     return last_name(root.strip())
 
 
-def _load(path: Path) -> _Chat:
-    """Decode a chat. Raises OSError, and ValueError if an older log is no JSON document."""
+def _load(path: Path, unread: set[str]) -> tuple[Entry, Sequence[Entry]]:
+    """Return what a log says of its chat, and the steps of the chat.
+
+    These are its messages, each in its last version, and the `$set` and `$rewindTo` between them.
+    Raises OSError, and ValueError if an older log is no JSON document.
+    """
     about: dict[str, object] = {}
     steps: list[Entry] = []
-    unread: set[str] = set()
     try:
         document = read_document(path, "a chat of gemini-cli")
     except ValueError:
@@ -132,7 +116,7 @@ def _load(path: Path) -> _Chat:
     unread |= {kind for step in steps if (kind := _find_unread(step)) is not None}
     if any(map(_asks_unseen, steps, steps[1:])):
         unread.add("call")
-    return _Chat(about, steps, frozenset(unread))
+    return about, steps
 
 
 def _drop_copies(steps: list[Entry], messages: Sequence[Entry]) -> None:
@@ -183,11 +167,10 @@ def _find_requests(steps: Iterable[Entry]) -> Iterator[LoggedRequest]:
         elif step.get("type") == "gemini":
             usage = _read_usage(step.get("tokens"))
             for number, answer in enumerate(_split(step)):
-                model = step.get("model")
                 yield LoggedRequest(
                     items=history.send(),
                     when=when,
-                    model=model if isinstance(model, str) else None,
+                    model=take_text(step.get("model")) or None,
                     usage=None if number else usage,
                     key=f"{step.get('id')}/{number}",
                 )
@@ -321,5 +304,6 @@ def _read_usage(value: object) -> Usage | None:
     return usage if usage.prompt or usage.completion else None
 
 
-GEMINI_CLI = LogKind(_AGENT, _read, (".json", ".jsonl"), _is_log)
+# A chat that is taken up again is copied into a file of the newer kind.
+GEMINI_CLI = LogKind("gemini-cli", _read, (".jsonl", ".json"), begins(_SIGN))
 """The logs of Google's gemini-cli."""

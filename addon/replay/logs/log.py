@@ -43,7 +43,6 @@ class LoggedRequest:
 class LoggedConversation(NamedTuple):
     """A conversation of a log: a session, a side chain or a sub-agent.
 
-    agent: the agent's name, as in the table of agents if it is there.
     name: what a user knows it by: its title, else its id.
     project: the last part of the name of the folder in which the agent worked; None if unknown.
     host: where its provider is reached; None if the log does not say.
@@ -51,9 +50,9 @@ class LoggedConversation(NamedTuple):
     is_side: whether another conversation started it.
     requests: yields its requests in order. It can be called again.
     unread: kinds of entries that may have held part of a prompt and were not understood.
+    agent: the agent's name, as in the table of agents if it is there; by default, that of the log.
     """
 
-    agent: str
     name: str
     project: str | None
     host: str | None
@@ -62,6 +61,7 @@ class LoggedConversation(NamedTuple):
     path: str = ""
     is_side: bool = False
     unread: frozenset[str] = frozenset()
+    agent: str = ""
 
 
 class LogFile(NamedTuple):
@@ -84,13 +84,14 @@ class LogFile(NamedTuple):
     folder: Path | None = None
 
 
-def describe_file(agent: str, path: Path) -> LogFile | None:
+def describe_file(agent: str, path: Path, session: str = "") -> LogFile | None:
     """Return a log that is a file; None if it is gone."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return LogFile(agent, path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+    changed = datetime.fromtimestamp(status.st_mtime, UTC)
+    return LogFile(agent, path, status.st_size, changed, session=session)
 
 
 class AnswerKey(NamedTuple):
@@ -108,7 +109,8 @@ class LogKind(NamedTuple):
 
     parse: yields the conversations of a log with all their requests, copies of another log's
         included. Raises OSError, and ValueError with file and line.
-    endings: how the names of logs end that are a file each.
+    endings: how the names of logs end that are a file each. Of two whose names differ in nothing
+        else, only that whose ending comes first is one.
     is_log: tells whether such a file is one, by its content, reading no more than that takes.
     search: yields the logs at or under a path in place of that, where a log is no file of its own.
     list_keys: yields the answers of a log that another log may have, too, as cheaply as they can be
@@ -131,9 +133,16 @@ class LogKind(NamedTuple):
         if self.search is not None:
             logs = [*self.search(path)]
         else:
-            files = filter(self.is_log, find_files(path, self.endings))
-            logs = [each for file in files if (each := describe_file(self.agent, file)) is not None]
+            files = (file for file in find_files(path, self.endings) if self._is_first(file))
+            found = map(partial(describe_file, self.agent), filter(self.is_log, files))
+            logs = [log for log in found if log is not None]
         yield from sorted(logs, key=lambda log: log.changed, reverse=True)
+
+    def _is_first(self, file: Path) -> bool:
+        ending = next(filter(file.name.endswith, self.endings), "")
+        before = self.endings[: self.endings.index(ending)] if ending else ()
+        name = file.name.removesuffix(ending)
+        return not any(file.with_name(name + each).exists() for each in before)
 
     def homes(self, home: Path, environment: Mapping[str, str]) -> tuple[Path, ...]:
         """Return where the agent keeps them, from the home folder and the environment."""
@@ -145,8 +154,11 @@ class LogKind(NamedTuple):
         Raises OSError, and ValueError with file and line.
         """
         for conversation in self.parse(log):
-            requests = partial(_leave_out, log.copied, conversation.requests)
-            yield conversation._replace(requests=requests) if log.copied else conversation
+            requests = conversation.requests
+            if log.copied:
+                requests = partial(_leave_out, log.copied, requests)
+            agent = conversation.agent or self.agent
+            yield conversation._replace(agent=agent, requests=requests)
 
 
 def _leave_out(

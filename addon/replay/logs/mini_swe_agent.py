@@ -31,8 +31,6 @@ from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, Lo
 from addon.replay.logs.turns import PROVIDERS
 from masking.wire import CHAT, RESPONSES, find_usage
 
-_AGENT = "mini-swe-agent"
-
 _HEAD = re.compile(rb'\A\s*\{\s*"info"\s*:')
 _FORMAT = re.compile(rb'"trajectory_format"\s*:\s*"mini-swe-agent')
 _USAGE = re.compile(rb'"usage"\s*:\s*\{')
@@ -62,7 +60,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     family = take_text(config.get("model_type")).rpartition("models.")[2].partition("_")[0]
     base = take_object(own.get("model_kwargs")).get("api_base")
     yield LoggedConversation(
-        agent=_AGENT,
         name=log.path.name.removesuffix(".json").removesuffix(".traj"),
         project=last_name(take_object(config.get("environment")).get("cwd")),
         host=_CLASSES.get(family) or find_host(name, base),
@@ -111,5 +108,5 @@ def _clean(message: Entry) -> Entry:
     }
 
 
-MINI_SWE_AGENT = LogKind(_AGENT, _read, (".json",), _is_log)
+MINI_SWE_AGENT = LogKind("mini-swe-agent", _read, (".json",), _is_log)
 """The logs of mini-swe-agent."""

@@ -22,11 +22,9 @@ from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
-    BROKEN,
     Entry,
     decode,
     last_name,
@@ -37,10 +35,17 @@ from addon.replay.logs.entries import (
     take_object,
     take_objects,
     take_text,
+    try_decode,
     write_json,
 )
-from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
-from addon.replay.logs.opencode2 import Row, read_answer, read_rows
+from addon.replay.logs.log import (
+    LogFile,
+    LoggedConversation,
+    LoggedRequest,
+    LogKind,
+    describe_file,
+)
+from addon.replay.logs.opencode2 import Message, Row, read_answer, read_rows
 from addon.replay.logs.turns import (
     PATHS,
     PROVIDERS,
@@ -119,9 +124,8 @@ def _find_in_file(path: Path) -> Iterator[LogFile]:
     if head.startswith(_IS_SQLITE):
         yield from _find_in_database(path)
     elif path.suffix == ".json" and _EXPORT.match(head):
-        status = path.stat()
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield LogFile(_AGENT, path, status.st_size, changed, session=path.stem)
+        if (log := describe_file(_AGENT, path, path.stem)) is not None:
+            yield log
     elif path.name.startswith("ses_") and path.suffix == ".json":
         messages = _find_messages(path)
         try:
@@ -187,16 +191,15 @@ def _find_in_database(path: Path) -> Iterator[LogFile]:
             is_read = (tables >= _OLD or tables >= _NEW) and not any(map(_NEXT.match, tables))
     except sqlite3.Error:
         is_read = False
-    status = path.stat()
-    share = status.st_size / max(1, sum(sizes.values()))
+    share = path.stat().st_size / max(1, sum(sizes.values()))
     for session in updated.keys() & sizes.keys():
         when = read_time(updated[session])
         if when is not None:
             size, known = round(sizes[session] * share), copied.get(session, frozenset())
             yield LogFile(_AGENT, path, size, when, known, session=session)
-    if not is_read and path.name.startswith(_AGENT):
-        changed = datetime.fromtimestamp(status.st_mtime, UTC)
-        yield LogFile(_AGENT, path, status.st_size, changed)
+    log = describe_file(_AGENT, path)
+    if not is_read and path.name.startswith(_AGENT) and log is not None:
+        yield log
 
 
 def _list_tables(database: sqlite3.Connection) -> set[str]:
@@ -255,56 +258,21 @@ def _write_key(message: Entry) -> str:
 # Reading a session
 
 
-class _Message(NamedTuple):
-    """A message and its parts, in order."""
+def _load(log: LogFile, unread: set[str]) -> tuple[Entry, Sequence[Message]]:
+    """Return what is known of a session, and its messages.
 
-    info: Entry
-    parts: Sequence[Entry]
-
-    @property
-    def is_user(self) -> bool:
-        return self.info.get("role") == "user"
-
-    @property
-    def created(self) -> float:
-        """When it was begun, in milliseconds."""
-        when = take_object(self.info.get("time")).get("created")
-        return when if isinstance(when, int | float) else 0
-
-    def find(self, kind: str) -> Entry | None:
-        """Return the first part of a kind; None if there is none."""
-        return next((part for part in self.parts if part.get("type") == kind), None)
-
-
-class _Session(NamedTuple):
-    """A session, decoded."""
-
-    about: Entry
-    messages: Sequence[_Message]
-    unread: frozenset[str]
-
-
-def _load(log: LogFile) -> _Session:
-    """Decode a session. Raises OSError, and ValueError with the file if it cannot be read."""
-    unread: set[str] = set()
-
-    def read(data: bytes | str, **more: object) -> Entry | None:
-        try:
-            return {**decode(data), **more}
-        except ValueError:
-            unread.add(BROKEN)
-            return None
-
+    Raises OSError, and ValueError with the file if it cannot be read.
+    """
     about: Entry
     if log.path.suffix == ".db" or read_head(log.path).startswith(_IS_SQLITE):
         if not log.session:
             raise ValueError(f"{log.path}: a layout of opencode's database that is not known")
         try:
             with _connect(log.path) as database:
-                new = _load_new_rows(database, log.session, read, unread)
+                new = _load_new_rows(database, log.session, unread)
                 if new is not None:
-                    return _Session(*new, frozenset(unread))
-                about, infos, parts = _load_rows(database, log.session, read)
+                    return new
+                about, infos, parts = _load_rows(database, log.session, unread)
         except sqlite3.Error as error:
             raise ValueError(f"{log.path}: session {log.session}: {error}") from None
     else:
@@ -318,84 +286,78 @@ def _load(log: LogFile) -> _Session:
                 for entry in entries
             }
         else:
-            infos, parts = _load_files(log.path, read)
+            infos, parts = _load_files(log.path, unread)
     unread |= {
         f"part {part.get('type')}"
         for each in parts.values()
         for part in each
         if part.get("type") not in _IN_PROMPT | _NOT_SENT
     }
-    messages = [_Message(info, parts.get(str(info.get("id")), ())) for info in infos]
+    messages = [Message(info, parts.get(str(info.get("id")), ())) for info in infos]
     messages.sort(key=lambda message: (message.created, str(message.info.get("id"))))
-    return _Session(about, messages, frozenset(unread))
+    return about, messages
 
 
 _Infos = Sequence[Entry]
 _Parts = Mapping[str, Sequence[Entry]]
 
 
-class _Read(Protocol):
-    """Decodes an entry, and adds what it does not have itself; None if it is broken."""
-
-    def __call__(self, data: bytes | str, **more: object) -> Entry | None: ...
-
-
 def _load_rows(
-    database: sqlite3.Connection, session: str, read: _Read
+    database: sqlite3.Connection, session: str, unread: set[str]
 ) -> tuple[Entry, _Infos, _Parts]:
     row = database.execute(
         "SELECT title, directory, parent_id FROM session WHERE id = ?", (session,)
     ).fetchone()
     about = dict(zip(("title", "directory", "parentID"), row or (), strict=False))
     rows = database.execute("SELECT id, data FROM message WHERE session_id = ?", (session,))
-    infos = [info for key, data in rows if (info := read(data, id=key)) is not None]
+    infos = [
+        {**info, "id": key} for key, data in rows if (info := try_decode(data, unread)) is not None
+    ]
     parts: defaultdict[str, list[Entry]] = defaultdict(list)
     for message, data in database.execute(
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
     ):
-        if (part := read(data)) is not None:
+        if (part := try_decode(data, unread)) is not None:
             parts[message].append(part)
     return {"id": session, **about}, infos, parts
 
 
 def _load_new_rows(
-    database: sqlite3.Connection, session: str, read: _Read, unread: set[str]
-) -> tuple[Entry, Sequence[_Message]] | None:
+    database: sqlite3.Connection, session: str, unread: set[str]
+) -> tuple[Entry, Sequence[Message]] | None:
     """Return a session as it is kept since 2.0, in order; None if no answer of it is."""
     if not _list_tables(database) >= _NEW:
         return None
     stored = database.execute(
         "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq", (session,)
     )
-    rows = [Row(name, kind, each) for name, kind, data in stored if (each := read(data))]
+    rows = [
+        Row(name, kind, each) for name, kind, data in stored if (each := try_decode(data, unread))
+    ]
     if not any(row.kind == "assistant" for row in rows):
         return None
     told = database.execute(
         "SELECT title, directory, parent_id FROM session_v2 WHERE id = ?", (session,)
     ).fetchone()
     about = dict(zip(("title", "directory", "parentID"), told or (), strict=False))
-    messages = [_Message(*each) for each in read_rows(rows, unread)]
-    return {"id": session, **about}, messages
+    return {"id": session, **about}, [*read_rows(rows, unread)]
 
 
-def _load_files(path: Path, read: _Read) -> tuple[_Infos, _Parts]:
+def _load_files(path: Path, unread: set[str]) -> tuple[_Infos, _Parts]:
     folder = _find_messages(path)
-    infos = [
-        info
-        for each in _list_files(folder, folder.parents[1])
-        if (info := read(read_bounded(each), id=each.stem)) is not None
-    ]
+    storage = folder.parents[1]
+
+    def read(files: Iterable[Path]) -> Iterator[tuple[str, Entry]]:
+        for file in files:
+            if (entry := try_decode(read_bounded(file), unread)) is not None:
+                yield file.stem, entry
+
+    infos = [{**info, "id": name} for name, info in read(_list_files(folder, storage))]
     parts = {}
-    for info in infos:
-        places = folder.parents[1] / "part", folder.parents[1] / "part" / path.stem
-        files = sorted(
-            each
-            for place in places
-            for each in _list_files(place / str(info["id"]), folder.parents[1])
-        )
-        parts[str(info["id"])] = [
-            part for each in files if (part := read(read_bounded(each))) is not None
-        ]
+    for name in (str(info["id"]) for info in infos):
+        places = storage / "part" / name, storage / "part" / path.stem / name
+        files = sorted(each for place in places for each in _list_files(place, storage))
+        parts[name] = [part for _, part in read(files)]
     return infos, parts
 
 
@@ -412,18 +374,15 @@ def _list_files(folder: Path, storage: Path) -> list[Path]:
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
     """Yield a conversation for each provider that a session speaks to, and for each summary."""
-    session = _load(log)
-    about = session.about
+    unread = set[str]()
+    about, messages = _load(log, unread)
     title = str(about.get("title") or about.get("id") or log.session)
-    asked = [
-        message for message in session.messages if not message.is_user and _count_requests(message)
-    ]
+    asked = [message for message in messages if not message.is_user and _count_requests(message)]
 
     def converse(
         provider: Provider, requests: Callable[[], Iterator[LoggedRequest]]
     ) -> LoggedConversation:
         return LoggedConversation(
-            agent=_AGENT,
             name=title,
             project=last_name(about.get("directory")),
             host=provider.host,
@@ -431,12 +390,12 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
             requests=requests,
             path=PATHS[provider.wire],
             is_side=bool(about.get("parentID")),
-            unread=session.unread,
+            unread=frozenset(unread),
         )
 
     own = (_find_provider(each.info) for each in asked if not each.info.get("summary"))
     for provider in dict.fromkeys(own):
-        yield converse(provider, partial(_find_requests, session.messages, provider))
+        yield converse(provider, partial(_find_requests, messages, provider))
     for message in asked:
         if message.info.get("summary"):
             summary = converse(_find_provider(message.info), partial(_find_summary, message))
@@ -452,21 +411,21 @@ def _find_provider(info: Entry) -> Provider:
     return provider
 
 
-def _count_requests(message: _Message) -> int:
+def _count_requests(message: Message) -> int:
     """Return how many requests an answer took: its steps, or one where older versions note none."""
     steps = sum(part.get("type") == "step-start" for part in message.parts)
     return steps or int(_read_usage(message.info) is not None)
 
 
-def _find_summary(message: _Message) -> Iterator[LoggedRequest]:
+def _find_summary(message: Message) -> Iterator[LoggedRequest]:
     for step in range(_count_requests(message)):
         yield _make_request(message, step, (), message.created)
 
 
-def _find_requests(messages: Sequence[_Message], provider: Provider) -> Iterator[LoggedRequest]:
+def _find_requests(messages: Sequence[Message], provider: Provider) -> Iterator[LoggedRequest]:
     """Yield the requests of a session to a provider, each with what was sent."""
-    before: list[_Message] = []
-    shown: list[_Message] = []
+    before: list[Message] = []
+    shown: list[Message] = []
     history = _History(messages, provider.wire)
     for message in messages:
         if not message.is_user and message.info.get("summary"):
@@ -486,7 +445,7 @@ def _find_requests(messages: Sequence[_Message], provider: Provider) -> Iterator
         shown.append(message)
 
 
-def _compact(messages: Sequence[_Message]) -> list[_Message]:
+def _compact(messages: Sequence[Message]) -> list[Message]:
     """Return the messages that are sent after a compaction, whose summary is the last of them.
 
     It is the answer to a message that asks for it, and which names the first of the messages that
@@ -495,7 +454,7 @@ def _compact(messages: Sequence[_Message]) -> list[_Message]:
     ids = [message.info.get("id") for message in messages]
     asked = messages[-1].info.get("parentID")
     at = ids.index(asked) if asked in ids else len(ids) - 1
-    part = messages[at].find("compaction")
+    part = next((each for each in messages[at].parts if each.get("type") == "compaction"), None)
     if part is None:
         return [messages[-1]]
     tail = part.get("tail_start_id")
@@ -504,18 +463,17 @@ def _compact(messages: Sequence[_Message]) -> list[_Message]:
 
 
 def _make_request(
-    message: _Message, step: int, items: Sequence[Entry], when: float
+    message: Message, step: int, items: Sequence[Entry], when: float
 ) -> LoggedRequest:
     finished = [part for part in message.parts if part.get("type") == "step-finish"]
     is_alone = _count_requests(message) == 1
     usage = _read_usage(finished[step]) if step < len(finished) else None
     if usage is None and is_alone:
         usage = _read_usage(message.info)
-    model = message.info.get("modelID")
     return LoggedRequest(
         items=items,
         when=read_time(when) or datetime.fromtimestamp(0, UTC),
-        model=model if isinstance(model, str) else None,
+        model=take_text(message.info.get("modelID")) or None,
         usage=usage,
         key=f"{_write_key(message.info)}/{step}",
     )
@@ -565,19 +523,19 @@ def _split(parts: Sequence[Entry]) -> list[list[Entry]]:
 class _History:
     """Turns messages into the elements of a request; what is as before is the same object."""
 
-    def __init__(self, messages: Iterable[_Message], wire: WireFormat) -> None:
+    def __init__(self, messages: Iterable[Message], wire: WireFormat) -> None:
         self._writer = TurnWriter(wire)
         self._clearings = sorted(
             when for message in messages for when in map(_find_clearing, message.parts) if when
         )
         self._made: dict[object, Sequence[Turn]] = {}
-        self._before: Sequence[_Message] = ()
+        self._before: Sequence[Message] = ()
         self._state: object = None
         self._turns: list[Turn] = []
         self._taken = 0
 
     def write(
-        self, before: Sequence[_Message], own: _Message, when: float, info: Entry
+        self, before: Sequence[Message], own: Message, when: float, info: Entry
     ) -> tuple[Entry, ...]:
         """Return the elements of a request, sent then to the model that answered so.
 
@@ -592,7 +550,7 @@ class _History:
         self._taken = len(before)
         return self._writer.write([*self._turns, *self._take_turns(own, when, info)])
 
-    def _take_turns(self, message: _Message, when: float, info: Entry) -> Sequence[Turn]:
+    def _take_turns(self, message: Message, when: float, info: Entry) -> Sequence[Turn]:
         cleared = tuple(
             at for at, part in enumerate(message.parts) if 0 < _find_clearing(part) <= when
         )
@@ -639,7 +597,7 @@ def _say_user(parts: Iterable[Entry]) -> Iterator[Turn]:
         yield Turn("user", said)
 
 
-def _say_model(message: _Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
+def _say_model(message: Message, parts: Sequence[Entry], is_own: bool) -> Iterator[Turn]:
     """Yield the turns of an answer: in each step what the model said, and what its tools did.
 
     is_own: whether the model that is asked now has said it; others do not get its reasoning back

@@ -7,7 +7,7 @@ row for each request to the model, and counts the reasoning apart.
 """
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from addon.replay.logs.entries import Entry, take_object, take_objects, take_text
@@ -34,14 +34,24 @@ class Row(NamedTuple):
     data: Entry
 
 
-class ReadRow(NamedTuple):
-    """A message of a row, and its parts, as versions before 2.0 kept them."""
+class Message(NamedTuple):
+    """A message and its parts, in order, as versions before 2.0 kept them."""
 
     info: Entry
-    parts: list[Entry]
+    parts: Sequence[Entry]
+
+    @property
+    def is_user(self) -> bool:
+        return self.info.get("role") == "user"
+
+    @property
+    def created(self) -> float:
+        """When it was begun, in milliseconds."""
+        when = take_object(self.info.get("time")).get("created")
+        return when if isinstance(when, int | float) else 0
 
 
-def read_rows(rows: Iterable[Row], unread: set[str]) -> Iterator[ReadRow]:
+def read_rows(rows: Iterable[Row], unread: set[str]) -> Iterator[Message]:
     """Yield the messages of a session, given its rows in order; what is not understood is named."""
     for row in rows:
         name, kind, data = row
@@ -49,7 +59,7 @@ def read_rows(rows: Iterable[Row], unread: set[str]) -> Iterator[ReadRow]:
         if kind == "assistant":
             parts = [_read_content(each) for each in take_objects(data.get("content"))]
             unread |= {f"part {each['unread']}" for each in parts if "unread" in each}
-            yield ReadRow(
+            yield Message(
                 {**read_answer(data), "id": name, "error": data.get("error")},
                 [{"type": "step-start"}, *parts],
             )
@@ -57,7 +67,7 @@ def read_rows(rows: Iterable[Row], unread: set[str]) -> Iterator[ReadRow]:
             # A failed one has cost something, too, and leaves all as it was.
             status = data.get("status", "completed")
             error = status != "completed"
-            yield ReadRow({**read_answer(data), "id": name, "summary": True, "error": error}, [])
+            yield Message({**read_answer(data), "id": name, "summary": True, "error": error}, [])
             if not error:
                 texts = (take_text(data.get(key)) for key in ("summary", "recent"))
                 yield _say(about, _CHECKPOINT.format(*texts))
@@ -68,9 +78,8 @@ def read_rows(rows: Iterable[Row], unread: set[str]) -> Iterator[ReadRow]:
             printed = printed if isinstance(printed, str) else take_object(printed).get("output")
             yield _say(about, f"Shell command: {data.get('command')}\n\n{take_text(printed)}")
         elif kind == "user":
-            said = _say(about, take_text(data.get("text")))
-            said.parts.extend(map(_read_file, take_objects(data.get("files"))))
-            yield said
+            said, files = _say(about, take_text(data.get("text"))), take_objects(data.get("files"))
+            yield said._replace(parts=[*said.parts, *map(_read_file, files)])
         elif kind not in _NOT_SENT:
             unread.add(f"message {kind}")
 
@@ -89,8 +98,8 @@ def read_answer(data: Entry) -> dict[str, object]:
     }
 
 
-def _say(about: Entry, text: str) -> ReadRow:
-    return ReadRow({**about, "role": "user"}, [{"type": "text", "text": text}] if text else [])
+def _say(about: Entry, text: str) -> Message:
+    return Message({**about, "role": "user"}, [{"type": "text", "text": text}] if text else [])
 
 
 def _read_file(file: Entry) -> Entry:

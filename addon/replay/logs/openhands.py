@@ -12,7 +12,6 @@ The trajectories of versions before 1 are not read.
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -22,14 +21,15 @@ from addon.replay.disk import is_inside, read_bounded
 from addon.replay.logs.entries import (
     BROKEN,
     Entry,
-    decode,
     follow,
     last_name,
     read_document,
+    read_time,
     take_count,
     take_object,
     take_objects,
     take_text,
+    try_decode,
 )
 from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
@@ -67,13 +67,9 @@ _MOST_CHARACTERS = 30_000
 
 
 def _search(path: Path) -> Iterator[LogFile]:
-    yield from map(_describe, _find_folders(path))
-
-
-def _find_folders(path: Path) -> Iterator[Path]:
     if path.is_file():
         if path.name == _STATE and (path.parent / _EVENTS).is_dir():
-            yield path.parent
+            yield _describe(path.parent)
         return
     root = path.resolve()
     for parent, folders, names in os.walk(path):
@@ -81,7 +77,7 @@ def _find_folders(path: Path) -> Iterator[Path]:
             folders.clear()
             leads_away = Path(parent, _EVENTS).is_symlink()
             if not leads_away and is_inside(Path(parent, _STATE), root):
-                yield Path(parent)
+                yield _describe(Path(parent))
 
 
 def _describe(folder: Path) -> LogFile:
@@ -95,30 +91,23 @@ def _list_events(folder: Path) -> list[Path]:
     return sorted(event for event in events if is_inside(event, root))
 
 
-@dataclass(slots=True)
 class _Metrics:
-    """What was reported of each answer, by its id, the earlier ones first."""
+    """What was reported of each answer: of the condenser's, and of all others."""
 
-    of_agent: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
-    of_condenser: defaultdict[str, deque[Entry]] = field(default_factory=lambda: defaultdict(deque))
+    def __init__(self, state: Entry) -> None:
+        self._reported: defaultdict[tuple[bool, str], deque[Entry]] = defaultdict(deque)
+        usages = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
+        for name, each in usages.items():
+            for usage in take_objects(take_object(each).get("token_usages")):
+                answer = take_text(usage.get("response_id"))
+                self._reported[name == _CONDENSER, answer].append(usage)
 
     def take(self, answer: str, *, is_condensation: bool = False) -> Entry:
-        """Return what was reported of an answer, once; an empty one if nothing was."""
-        pools = (self.of_agent, self.of_condenser)
-        for pool in reversed(pools) if is_condensation else pools:
-            if pool[answer]:
-                return pool[answer].popleft()
+        """Return what was reported of an answer, once, the earliest first; empty if nothing was."""
+        for of_condenser in (is_condensation, not is_condensation):
+            if found := self._reported[of_condenser, answer]:
+                return found.popleft()
         return {}
-
-
-def _read_metrics(state: Entry) -> _Metrics:
-    metrics = _Metrics()
-    usages = take_object(take_object(state.get("stats")).get("usage_to_metrics"))
-    for name, each in usages.items():
-        pool = metrics.of_condenser if name == _CONDENSER else metrics.of_agent
-        for usage in take_objects(take_object(each).get("token_usages")):
-            pool[take_text(usage.get("response_id"))].append(usage)
-    return metrics
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -127,7 +116,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     llm = take_object(take_object(state.get("agent")).get("llm"))
     model = take_text(llm.get("model"))
     conversation = LoggedConversation(
-        agent=_AGENT,
         name=log.path.name,
         project=last_name(take_object(state.get("workspace")).get("working_dir")),
         host=find_host(model, llm.get("base_url")),
@@ -149,10 +137,7 @@ def _load(folder: Path) -> tuple[list[Entry], set[str]]:
     events: list[Entry] = []
     unread: set[str] = set()
     for path in _list_events(folder):
-        try:
-            event = decode(read_bounded(path))
-        except ValueError:
-            event = {}
+        event = try_decode(read_bounded(path), unread) or {}
         names = [event.get(key) for key in _NAMES]
         if not event or not all(isinstance(name, str | None) for name in names):
             unread.add(BROKEN)
@@ -171,7 +156,7 @@ def _is_of_responses(events: Iterable[Entry]) -> bool:
 
 def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Iterator[LoggedRequest]:
     """Yield a request for each answer: what was in view when its first event came."""
-    metrics = _read_metrics(state)
+    metrics = _Metrics(state)
     by_id = {event.get("id"): event for event in events}
     view: list[Entry] = []
     write = _write_items if _is_of_responses(events) else _write_chat
@@ -186,28 +171,30 @@ def _find_requests(events: Sequence[Entry], state: Entry, log: LogFile) -> Itera
                 view = _see(view, each)
         last = event.get("id")
         told = take_text(event.get("llm_response_id"))
+        # One more action of an answer belongs to it.
+        is_same = told == answer and bool(view) and view[-1].get("kind") == "ActionEvent"
         if event.get("kind") == "Condensation":
             metrics.take(told, is_condensation=True)
-        elif told and event.get("source") == "agent" and not (told == answer and _is_action(view)):
+        elif told and event.get("source") == "agent" and not is_same:
             answer = told
             reported = metrics.take(told)
             if reported:
                 yield LoggedRequest(
                     items=_write_messages(view, known, write),
-                    when=when or _read_local_time(event) or log.changed,
+                    when=when or _find_time(event) or log.changed,
                     model=find_model(take_text(reported.get("model"))),
                     usage=_read_usage(reported),
                     key=take_text(event.get("id")),
                 )
         if event.get("kind") in _CONVERT:
-            when = _read_local_time(event) or when
+            when = _find_time(event) or when
         view = _see(view, event)
 
 
 def _find_condensations(
     events: Iterable[Entry], state: Entry, log: LogFile
 ) -> Iterator[LoggedRequest]:
-    metrics = _read_metrics(state)
+    metrics = _Metrics(state)
     for event in events:
         if event.get("kind") != "Condensation":
             continue
@@ -216,16 +203,11 @@ def _find_condensations(
         if reported:
             yield LoggedRequest(
                 items=(),
-                when=_read_local_time(event) or log.changed,
+                when=_find_time(event) or log.changed,
                 model=find_model(take_text(reported.get("model"))),
                 usage=_read_usage(reported),
                 key=take_text(event.get("id")),
             )
-
-
-def _is_action(view: Sequence[Entry]) -> bool:
-    """Whether the last event is an action: one more of the same answer belongs to it."""
-    return bool(view) and view[-1].get("kind") == "ActionEvent"
 
 
 def _see(view: Sequence[Entry], event: Entry) -> list[Entry]:
@@ -430,13 +412,9 @@ def _read_usage(reported: Entry) -> Usage:
     )
 
 
-def _read_local_time(event: Entry) -> datetime | None:
+def _find_time(event: Entry) -> datetime | None:
     """Return when an event was: OpenHands writes the time of the place, and no zone."""
-    text = take_text(event.get("timestamp"))
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    return read_time(event.get("timestamp"), zone=None)
 
 
 OPENHANDS = LogKind(_AGENT, _read, search=_search)

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from addon.replay.logs.entries import (
     Entry,
+    begins,
     decode,
-    follow,
     last_name,
-    read_head,
     read_lines,
     read_time,
     take_count,
     take_object,
     take_objects,
     take_text,
+    walk,
 )
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.replay.logs.turns import (
@@ -40,8 +40,6 @@ from addon.replay.logs.turns import (
     TurnWriter,
 )
 from masking.wire import CHAT, GEMINI, MESSAGES, RESPONSES, Usage
-
-_AGENT = "pi"
 
 _SIGN = re.compile(rb'\A\s*\{"type"\s*:\s*"session"\s*,(?=[^\n]*"cwd"\s*:)')
 
@@ -70,10 +68,6 @@ _BRANCHED = (
     "<summary>\n{}</summary>"
 )
 _NO_RESULT = "No result provided"
-
-
-def _is_log(path: Path) -> bool:
-    return bool(_SIGN.match(read_head(path)))
 
 
 def _load(path: Path) -> tuple[list[Entry], set[str]]:
@@ -125,7 +119,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
     providers = {_find_provider(message): None for message in map(_take_answer, entries) if message}
     for provider in providers:
         yield LoggedConversation(
-            agent=_AGENT,
             name=next((name for name in reversed(names) if name), log.path.stem),
             project=last_name(about.get("cwd")),
             host=provider.host,
@@ -164,29 +157,21 @@ def _find_provider(message: Entry) -> Provider:
 
 def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[LoggedRequest]:
     """Yield a request for each answer of a provider, with what stands before it on its branch."""
-    known = {entry.get("id"): entry for entry in entries if "id" in entry}
     turns: dict[object, Sequence[Turn]] = {}
     writer = TurnWriter(provider.wire)
-    path: list[Entry] = []
-    for entry in entries:
-        if "id" not in entry:
-            continue
-        if entry.get("parentId") != (path[-1].get("id") if path else None):
-            path = follow(entry.get("parentId"), known, "parentId")
+    for entry, path in walk((each for each in entries if "id" in each), "id", "parentId"):
         message = _take_answer(entry)
         if message is not None and _find_provider(message) == provider:
-            model = message.get("model")
             sent = _compact(path)
             # pi notes of an answer when it began to come, or when it asked
             when = max(filter(None, map(_find_time, sent)), default=_find_time(entry))
             yield LoggedRequest(
                 items=writer.write([*_list_turns(sent, message, turns)]),
                 when=when or datetime.fromtimestamp(0, UTC),
-                model=model if isinstance(model, str) else None,
+                model=take_text(message.get("model")) or None,
                 usage=_read_usage(message),
                 key=_write_key(entry),
             )
-        path.append(entry)
 
 
 def _find_time(entry: Entry) -> datetime | None:
@@ -343,5 +328,5 @@ def _read_usage(message: Entry) -> Usage | None:
     ).settle(take_count(usage.get("totalTokens")) or None)
 
 
-PI = LogKind(_AGENT, _read, (".jsonl",), _is_log, list_keys=_list_keys)
+PI = LogKind("pi", _read, (".jsonl",), begins(_SIGN), list_keys=_list_keys)
 """The logs of pi."""

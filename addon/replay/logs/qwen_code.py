@@ -7,40 +7,34 @@ is in packages/core/src/services/chatRecordingService.ts in github.com/QwenLM/qw
 request for a summary, and not the reminders that it puts before what the user said.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from addon.replay.logs.entries import (
     Entry,
-    follow,
+    begins,
     last_name,
     list_keys,
-    read_head,
     read_lines,
     read_time,
     take_count,
     take_object,
     take_objects,
     take_text,
+    walk,
 )
 from addon.replay.logs.log import AnswerKey, LogFile, LoggedConversation, LoggedRequest, LogKind
 from addon.replay.logs.turns import PATHS, Call, Media, Result, Text, Thought, Turn, TurnWriter
 from masking.wire import CHAT, Usage
 
-_AGENT = "qwen-code"
-
-_SIGNS = b'"parentUuid"', b'"sessionId"'
-_OWN_SIGNS = b'"parts":', b'"systemPayload"'
-"""Claude Code's records have the first two as well; of these qwen-code's alone have any."""
+_SIGN = re.compile(
+    rb'(?=.*"parentUuid")(?=.*"sessionId")(?=.*(?:"parts":|"systemPayload"))', re.DOTALL
+)
+"""Claude Code's records have the first two as well, and neither of the others."""
 
 _KINDS = frozenset(("user", "assistant", "tool_result", "system"))
-
-
-def _is_log(path: Path) -> bool:
-    head = read_head(path)
-    return all(sign in head for sign in _SIGNS) and any(sign in head for sign in _OWN_SIGNS)
 
 
 def _read(log: LogFile) -> Iterator[LoggedConversation]:
@@ -58,7 +52,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         by_agent.setdefault(take_text(record.get("agentId")), []).append(record)
     for agent, records in by_agent.items():
         yield LoggedConversation(
-            agent=_AGENT,
             name=(title or log.path.stem) + (f", {agent}" if agent else ""),
             project=project,
             host=None,  # it is in the settings
@@ -84,38 +77,28 @@ def _write_key(record: Entry) -> str | None:
 
 def _find_requests(records: Sequence[Entry]) -> Iterator[LoggedRequest]:
     """Yield a request for each answer, with what was said on its branch before."""
-    known = {record.get("uuid"): record for record in records}
-    turns: list[Turn] = []
     writer = TurnWriter(CHAT)
-    last: object = None
     made: dict[object, Sequence[Turn]] = {}
+    turns: list[Turn] = []
+    branch: Sequence[Entry] = ()
+    taken = 0
     when = datetime.fromtimestamp(0, UTC)
-    for record in records:
-        if record.get("parentUuid") != last:
-            turns = [*_rebuild(record, known, made)]
-        last = record.get("uuid")
+    for record, path in walk(records, "uuid", "parentUuid"):
+        if path is not branch:
+            turns, branch, taken = [], path, 0
+        for each in path[taken:]:
+            _append(turns, each, made)
+        taken = len(path)
         if record.get("type") == "assistant":
-            model = record.get("model")
             yield LoggedRequest(
                 items=writer.write(turns),
                 when=when,
-                model=model if isinstance(model, str) else None,
+                model=take_text(record.get("model")) or None,
                 usage=_read_usage(record),
                 key=_write_key(record),
             )
         elif record.get("type") in ("user", "tool_result"):
             when = read_time(record.get("timestamp")) or when
-        _append(turns, record, made)
-
-
-def _rebuild(
-    record: Entry, known: Mapping[object, Entry], made: dict[object, Sequence[Turn]]
-) -> list[Turn]:
-    """Return the turns before a record, following its parents."""
-    turns: list[Turn] = []
-    for each in follow(record.get("parentUuid"), known, "parentUuid"):
-        _append(turns, each, made)
-    return turns
 
 
 def _append(turns: list[Turn], record: Entry, made: dict[object, Sequence[Turn]]) -> None:
@@ -195,6 +178,6 @@ def _read_usage(record: Entry) -> Usage | None:
 
 
 QWEN_CODE = LogKind(
-    _AGENT, _read, (".jsonl",), _is_log, list_keys=list_keys(b'"assistant"', _read_key)
+    "qwen-code", _read, (".jsonl",), begins(_SIGN), list_keys=list_keys(b'"assistant"', _read_key)
 )
 """The logs of qwen-code."""

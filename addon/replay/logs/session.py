@@ -204,8 +204,8 @@ class LogSession:
                 if known is None:
                     known = parsed[id(item)] = ParsedElement(item, wire.read_element(item))
                 new.append(known)
-            if new:
-                self._count(new)
+            if new:  # they are counted, and the outcome is kept with each
+                read_pieces(self._index(None, new, HeadFacts(), History(), Marks()), self._counter)
             is_shorter = len(request.items) < len(items)
             is_resumed = sent is not None and (request.when - sent).total_seconds() > _LONG_PAUSE
             stretch, sent = stretch + (is_shorter or is_resumed), request.when
@@ -216,10 +216,6 @@ class LogSession:
             tokens = sizes[-1].tokens - (sizes[-1].forgotten if forgets else 0)
             steps.append(_Step(keep, tuple(new), tokens, stretch, replace(request, items=())))
         return steps
-
-    def _count(self, elements: Sequence[ParsedElement]) -> None:
-        """Count elements; the outcome is kept with each."""
-        read_pieces(self._index(None, elements, HeadFacts(), History(), Marks()), self._counter)
 
     @cached_property
     def fits(self) -> Mapping[tuple[int, str | None], TokenFit]:

@@ -27,7 +27,6 @@ from addon.replay.logs.litellm import find_host, find_model
 from addon.replay.logs.log import LogFile, LoggedConversation, LoggedRequest, LogKind
 from masking.wire import CHAT
 
-_AGENT = "swe-agent"
 _SUFFIX = ".traj"
 _SIGN = re.compile(rb'\A\s*\{\s*"(?:trajectory|history|environment|info|replay_config)"\s*:')
 
@@ -46,7 +45,6 @@ def _read(log: LogFile) -> Iterator[LoggedConversation]:
         model = take_object(take_object(config.get("agent")).get("model"))
     name = take_text(model.get("name"))
     yield LoggedConversation(
-        agent=_AGENT,
         name=log.path.stem,
         project=None,
         host=find_host(name, model.get("api_base")),
@@ -100,5 +98,5 @@ def _clean(message: Entry) -> Entry:
     return sent
 
 
-SWE_AGENT = LogKind(_AGENT, _read, (_SUFFIX,), _is_log, has_homes=False)
+SWE_AGENT = LogKind("swe-agent", _read, (_SUFFIX,), _is_log, has_homes=False)
 """The trajectories of SWE-agent."""
