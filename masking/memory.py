@@ -154,27 +154,15 @@ class BoundaryMemory:
         forgotten the prefix.
         """
         opening, results = digest_opening(conversation), ResultIds(conversation)
-        answers, read = _chain(conversation)
+        answers, read = chain = _chain(conversation)
         with self._lock:
             branches = self._known.get(opening, _NOTHING).branches
-        before = _count_before_latest(conversation, len(answers))
-        best: _Rank | None = None
-        past = continued = None
-        goes_on = False
-        for branch in branches:  # of those that fit alike, the latest is taken
-            if followed := _follow(branch, answers):
-                own = _without_others(followed, results)
-                is_at_end = _is_on(branch.last, answers)
-                is_same = _is_same_run(followed, read, is_at_end=is_at_end)
-                rank = _rank(followed, own, read, before, is_at_end=is_at_end, is_same=is_same)
-                if best is None or rank > best:
-                    best, past, goes_on = rank, own, is_at_end
-                    # What is at the request's own place, with other results, is another run. An
-                    # earlier place may be the agent's own, who has edited results since.
-                    is_known = branch.last.read is not None
-                    may_be_edited = not (is_known and branch.last.answers == len(answers))
-                    is_continued = is_same or (may_be_edited and _has_nearly_all(followed, own))
-                    continued = branch if is_at_end and is_continued else None
+        # A request continues the branch with which it shares the most answers that came after the
+        # very same results. If several share as many, as once its agent has edited results, it is
+        # the one of whose masked results it has the most; then the latest.
+        shared = [each for each in (_share(past, chain, results) for past in branches) if each]
+        best = max(shared, key=lambda each: (each.answers, each.masked), default=None)
+        past = best and best.past
         anchor = Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b"")
         state: PrefixState = "first met"
         if past is not None:
@@ -188,8 +176,8 @@ class BoundaryMemory:
             now,
             state,
             past,
-            goes_on,
-            continued,
+            best is not None and best.goes_on,
+            best.branch if best is not None and best.is_continued else None,
             any(branch.drops_reasoning for branch in branches),
         )
 
@@ -224,7 +212,9 @@ class BoundaryMemory:
         with self._lock:
             known, left = self._known.get(opening, _NOTHING), list[Past]()
             for past in known.branches:
-                if not _is_of(past, chain, results) or (cleared_only and not past.cleared):
+                shared = _share(past, chain, results)
+                is_own = shared is not None and shared.is_same
+                if not is_own or (cleared_only and not past.cleared):
                     left.append(past)
                 elif cleared_only:
                     met = past.last._replace(read=None)
@@ -726,53 +716,58 @@ def _is_on(anchor: Anchor, answers: Sequence[bytes]) -> bool:
     return not count or (count <= len(answers) and digest == answers[count - 1])
 
 
-def _follow(past: Past, answers: Sequence[bytes]) -> Past | None:
-    """Return the part of a past that a request shares; None if there is none.
-
-    If the user has gone back in the conversation, the moves after that place are gone, too.
-    """
-    if not _is_on(past.met, answers):
-        return None
-    return replace(past, moves=tuple([m for m in past.moves if _is_on(m.anchor, answers)]))
-
-
-def _without_others(past: Past, results: ResultIds) -> Past:
-    """Return what was masked of these very results; the same object if that is everything."""
-    if all(results.has(result) for move in past.moves for result in move.results):
-        return past
-    left = (move._replace(results=tuple(filter(results.has, move.results))) for move in past.moves)
-    return replace(past, moves=tuple(move for move in left if move.results))
-
-
 def _has_read(anchor: Anchor, read: Sequence[bytes]) -> bool:
     """Whether a request that passes through a place has the results that were before it."""
     return not anchor.answers or anchor.read == read[anchor.answers - 1]
 
 
-def _is_same_run(followed: Past, read: Sequence[bytes], *, is_at_end: bool) -> bool:
-    """Whether a request has all results that were before the latest place which it shares."""
-    moves = followed.moves
-    latest = followed.last if is_at_end else moves[-1].anchor if moves else followed.met
-    return _has_read(latest, read)
+class _Shared(NamedTuple):
+    """What a request shares with a branch.
+
+    past: the branch as far as the request has its answers, with the masked results that it has.
+    answers: how many answers they share that came after the very same results, as far as the
+        branch's moves and its end tell.
+    goes_on: whether the branch ends within the request.
+    is_same: whether the results are the same, too, before the last place that they share.
+    is_continued: whether the request goes on from the branch's end, and so takes its place.
+    """
+
+    branch: Past
+    past: Past
+    answers: int
+    goes_on: bool
+    is_same: bool
+    is_continued: bool
+
+    @property
+    def masked(self) -> int:
+        """Of how many masked results the request has the very same."""
+        return sum(len(move.results) for move in self.past.moves)
 
 
-def _is_of(past: Past, chain: _Chain, results: ResultIds) -> bool:
-    """Whether anything is remembered of the very conversation that a request is of."""
-    followed = _follow(past, chain.answers)
-    if followed is None:
-        return False
-    is_at_end = _is_on(past.last, chain.answers)
-    if is_at_end and past.last.read is None:  # as files once were
-        return _has_nearly_all(followed, _without_others(followed, results))
-    return (is_at_end or bool(followed.moves)) and _is_same_run(
-        followed, chain.read, is_at_end=is_at_end
+def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
+    """Return what a request shares with a branch; None if that was first met with other answers."""
+    answers, read = chain
+    if not _is_on(branch.met, answers):
+        return None
+    goes_on = _is_on(branch.last, answers)
+    passed = [move for move in branch.moves if _is_on(move.anchor, answers)]
+    places = [move.anchor for move in passed] + ([branch.last] if goes_on else [])
+    alike = [place.answers for place in places if _has_read(place, read)]
+    is_same = bool(places) and _has_read(places[-1], read)
+    found = (move._replace(results=tuple(filter(results.has, move.results))) for move in passed)
+    moves = tuple(move for move in found if move.results)
+    # An agent may have edited results of its own: it still has some of what was masked. Where other
+    # results stand at the request's own place, that is another run.
+    is_edited = branch.last.answers < len(answers) and (bool(moves) or not passed)
+    return _Shared(
+        branch,
+        replace(branch, moves=moves),
+        answers=max(alike, default=0),
+        goes_on=goes_on,
+        is_same=is_same,
+        is_continued=goes_on and (is_same or is_edited),
     )
-
-
-def _has_nearly_all(followed: Past, own: Past) -> bool:
-    """Whether a request has three quarters of what was masked before its place."""
-    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
-    return 4 * same >= 3 * masked
 
 
 def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
@@ -785,67 +780,12 @@ def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
         return False
     if past.last.read is not None and not _has_read(past.last, context.read):
         return False
-    if later.moves[: len(past.moves)] == past.moves:  # as a rule, and quickly found
-        return True
     return _masked_words(past, past.last) <= _masked_words(later, past.last)
 
 
 def _masked_words(past: Past, until: Anchor) -> set[tuple[ResultId, Rendering]]:
     known = (move for move in past.moves if move.anchor.answers <= until.answers)
     return {(result, move.rendering) for move in known for result in move.results}
-
-
-class _Rank(NamedTuple):
-    """How well a request fits a conversation that has the same answers; the highest is taken.
-
-    likeness: 2 if the request has all that was masked in it; also if it has most of that and goes
-        on from the conversation's end, since an agent may edit results of its own. 1 if it has most
-        of it. 0 if not: then that is another conversation, such as a task that is run again.
-    agreed: how many of these answers they share with the same results before them: as a rule the
-        most with its own run, even if others were sent since at places that it has not reached.
-    before: how many answers they share before the request's own place, where any run may have been.
-    is_same: whether the request has the results, too, that were before the latest place which they
-        share: as a rule that is its own run, and no other.
-    fit: otherwise, of how many masked results the request has more than it lacks.
-    """
-
-    likeness: int
-    agreed: int
-    before: int
-    is_same: bool
-    fit: int
-
-
-def _rank(
-    followed: Past, own: Past, read: Sequence[bytes], before: int, *, is_at_end: bool, is_same: bool
-) -> _Rank:
-    """Rank a conversation by what it has masked so far, and by what of that the request has."""
-    has_all = own is followed
-    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
-    has_most = 2 * same >= masked
-    shared = own.last if is_at_end else own.moves[-1].anchor if own.moves else own.met
-    passed = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
-    agreed = max((each.answers for each in passed if _has_read(each, read)), default=0)
-    return _Rank(
-        likeness=2 if has_all or (has_most and is_at_end) else int(has_most),
-        agreed=min(agreed, before),
-        before=min(shared.answers, before),
-        is_same=is_same,
-        fit=0 if is_same else 2 * same - masked,
-    )
-
-
-def _count_before_latest(conversation: Conversation, answers: int) -> int:
-    """Return how many answers there are before the latest ones, which nothing stands between.
-
-    A client may write what it was answered at once as several messages.
-    """
-    at, elements = conversation.last_answer, conversation.elements
-    if conversation.wire.answers_in_runs:
-        return max(0, answers - 1)
-    while at >= 0 and elements[at].speaker == "assistant":
-        at, answers = at - 1, answers - 1
-    return answers
 
 
 # What else is known of a conversation by its marks and its opening.

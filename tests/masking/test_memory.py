@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -407,20 +406,6 @@ def test_what_another_run_sends_whole_is_remembered_of_this_one(
     known = past(3, move(2))
     keep(memory, known, TALK)
     memory.forget(body(other))
-    assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
-
-
-@pytest.mark.parametrize(("place", "is_left"), [(0, True), (2, False)])
-def test_of_a_file_without_results_at_places_what_was_masked_tells_which_it_is(
-    place: int, is_left: bool
-) -> None:
-    memory = BoundaryMemory()
-    made = move(2)._replace(anchor=anchor(2)._replace(read=None))
-    known = replace(past(3, made), last=anchor(3)._replace(read=None))
-    keep(memory, known, TALK)
-    found = memory.lookup(body(edited(TALK, place)), 0.0, 300.0)
-    assert (None if is_left else known) == found.continued
-    memory.forget(body(edited(TALK, place)))
     assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
 
 

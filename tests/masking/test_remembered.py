@@ -400,6 +400,20 @@ def test_an_agent_that_clears_a_result_unmasks_no_other_one() -> None:
     assert 4 in before
 
 
+def test_an_agent_that_clears_most_results_unmasks_none_that_are_left() -> None:
+    """Although a fork has masked few, and all that it has are left."""
+    session = remembering()
+    masked = session.play(TALK[:41])[-1]
+    session.send([*TALK[:41], *turn("fork")])
+    before = session.play(TALK[:101])[-1]
+    session.policy = dataclasses.replace(TENTH, window_turns=60)
+    later, cleared = sorted(before - masked), TALK[:101]
+    for place in later[:-3]:
+        cleared = edit(cleared, place)
+    assert masked | {*later[-3:]} == session.send(cleared).masked
+    assert len(later) - 3 > len(masked) + 3
+
+
 def test_edits_leave_no_more_and_more_conversations_behind() -> None:
     session = remembering()
     messages = TALK

@@ -273,7 +273,7 @@ MUTATIONS = (
     Mutation(
         "the branches that stay when one is forgotten",
         MEMORY,
-        "if not _is_of(past, chain, results) or (cleared_only and not past.cleared):",
+        "if not is_own or (cleared_only and not past.cleared):",
         "if cleared_only and not past.cleared:",
         "tests/masking/test_memory.py",
     ),
