@@ -10,15 +10,16 @@ results, where calls have no ids or a task is run again. So a conversation is to
 its answers, and by the results that the model had read before them.
 """
 
+import math
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 from cachetools import LRUCache
@@ -45,6 +46,8 @@ __all__ = [
     "BoundaryMemory",
     "Branches",
     "ConversationContext",
+    "Forgotten",
+    "Known",
     "Memories",
     "Move",
     "Past",
@@ -52,7 +55,6 @@ __all__ = [
     "Remembered",
     "ResultId",
     "ResultIds",
-    "ResultMemory",
     "Shortened",
     "ShortenedWords",
     "digest_answers",
@@ -74,6 +76,10 @@ Branches = tuple[Past, ...]
 
 Shortened = Mapping[bytes, ShortenedWords]
 """How results were sent shortened, by what `ResultKeys` tells them apart with. Never changed."""
+
+Forgotten = Literal["all", "masked", "cleared"]
+"""What is forgotten of a conversation: all, as it goes whole; what was masked or cleared in it, or
+only what its provider cleared."""
 
 _MAX_WHOLE = 20_000
 
@@ -146,33 +152,42 @@ class BoundaryMemory:
             self._forget_oldest()
 
     def lookup(
-        self, conversation: Conversation, now: float, lifetime: float
-    ) -> ConversationContext:
+        self, conversation: Conversation, now: float, lifetime: float, held: bytes | None = None
+    ) -> "Known":
         """Return what is known of the conversation that a request continues.
 
-        After more seconds than the `lifetime` without a request the provider has most likely
-        forgotten the prefix.
+        conversation: the request as its client wrote it: what is done to it changes no identity.
+        lifetime: after more seconds than these without a request the provider has most likely
+            forgotten the prefix.
+        held: by what the conversation is recognized, where its provider holds the history, and the
+            request has only what is new.
         """
-        opening, results = digest_opening(conversation), ResultIds(conversation)
-        answers, read = chain = _chain(conversation)
+        if held is not None:
+            with self._lock:
+                shortened = self._known.get(held, _NOTHING).shortened
+            ids = ResultIds(conversation)
+            return Known(held, conversation, ids, shortened, self._was_whole, is_known=True)
+        opening, chain = digest_opening(conversation), _chain(conversation)
+        answers, read = chain
+        ids = ResultIds(conversation, answers)
         with self._lock:
-            branches = self._known.get(opening, _NOTHING).branches
-        # A request continues the branch with which it shares the most answers that came after the
-        # very same results. If several share as many, as once its agent has edited results, it is
-        # the one of whose masked results it has the most; then the latest.
-        shared = [each for each in (_share(past, chain, results) for past in branches) if each]
+            branches, shortened, requests = self._known.get(opening, _NOTHING)
+
+        # The window: a request continues the branch with which it shares the most answers that came
+        # after the very same results. If several share as many, as once its agent has edited
+        # results, it is the one of whose masked results it has the most; then the latest.
+        shared = [each for each in (_share(past, chain, ids) for past in branches) if each]
         best = max(shared, key=lambda each: (each.answers, each.masked), default=None)
         past = best and best.past
-        anchor = Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b"")
         state: PrefixState = "first met"
         if past is not None:
             state = "cold" if now - past.sent > lifetime else "warm"
-        return ConversationContext(
+        context = ConversationContext(
             opening,
             answers,
             read,
-            results.__getitem__,
-            anchor,
+            ids.__getitem__,
+            Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b""),
             now,
             state,
             past,
@@ -181,121 +196,92 @@ class BoundaryMemory:
             any(branch.drops_reasoning for branch in branches),
         )
 
-    def store(self, context: ConversationContext, past: Past | None) -> None:
-        """Remember a conversation in place of the one it continues; None changes nothing.
+        # Arrival: reasoning that was made at requests which did not come through here has seen
+        # whole results.
+        ends = [*requests, *(branch.last for branch in branches)]
+        passed = [end.answers for end in ends if _is_on(end, answers)]
+        if passed and _is_bound_after(conversation, max(passed) + 1):
+            shortened = {}
+        return Known(
+            opening,
+            conversation,
+            ids,
+            shortened,
+            self._was_whole,
+            is_known=bool(passed),
+            context=context,
+        )
 
-        If the user went back, the longer conversation stays known: it may be sent again.
+    def store(self, known: "Known", past: Past | None, arrived: Arrived | None = None) -> None:
+        """Remember a request in its conversation: what its window masks, and what is shortened.
+
+        past: it takes the place of the one that the request continues. None changes nothing there.
+            If the user went back, the longer conversation stays known: it may be sent again.
+        arrived: says which results are sent shortened, and which are not; None if nobody looked.
         """
-        if past is None:
-            return
-        opening = context.opening
+        context = known.context
         with self._lock:
-            known = self._known.get(opening, _NOTHING)
-            others = (
-                other
-                for other in known.branches
-                if other is not context.continued and not _covers(past, context, other)
-            )
-            self._put(opening, known._replace(branches=(past, *others)))
+            before = after = self._known.get(known.opening, _NOTHING)
+            if past is not None and context is not None:
+                others = (
+                    other
+                    for other in before.branches
+                    if other is not context.continued and not _covers(past, context, other)
+                )
+                after = after._replace(branches=(past, *others))
+            if arrived is not None:
+                after = self._store_results(known, arrived, after)
+            if after is not before:
+                self._put(known.opening, after)
 
-    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
-        """Forget the conversation that a request continues, because nothing of it is masked.
+    def _store_results(
+        self, known: "Known", arrived: Arrived, remembered: Remembered
+    ) -> Remembered:
+        keys, sent = known.ids.keys, {each.place: each.words for each in arrived.shortened}
+        for place in known.new_places:
+            if place not in sent:
+                self._whole[known.opening + keys(place)[0]] = None
+        shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
+        # One that was sent shortened once and is whole now, stays whole.
+        left = dict(remembered.shortened)
+        if left.keys() - shortened.keys():
+            for place in known.find_long(remembered.shortened):
+                if place not in sent:
+                    left.pop(keys(place)[0], None)
+        left |= shortened
+        if left != remembered.shortened:
+            remembered = remembered._replace(shortened=left)
+        if arrived.client.binding is not None and known.context is not None:
+            remembered = _with_request(remembered, known.context.answers)
+        return remembered
+
+    def forget(self, conversation: Conversation, what: Forgotten) -> None:
+        """Forget of the conversation that a request continues what is not sent so any more.
 
         Others stay that have its opening, and its answers but other results.
-
-        cleared_only: forget only what its provider cleared.
         """
         if not self._known:
             return
-        opening, results = digest_opening(conversation), ResultIds(conversation)
-        chain = _chain(conversation)
+        opening, chain = digest_opening(conversation), _chain(conversation)
+        ids = ResultIds(conversation, chain.answers)
         with self._lock:
             known, left = self._known.get(opening, _NOTHING), list[Past]()
             for past in known.branches:
-                shared = _share(past, chain, results)
+                shared = _share(past, chain, ids)
                 is_own = shared is not None and shared.is_same
-                if not is_own or (cleared_only and not past.cleared):
+                if not is_own or (what == "cleared" and not past.cleared):
                     left.append(past)
-                elif cleared_only:
+                elif what == "cleared":
                     met = past.last._replace(read=None)
                     left.append(replace(past, met=met, moves=(), cleared=False))
                 elif past.drops_reasoning:  # what was dropped before no longer fits
                     left.append(replace(past, moves=()))
-            if (*left,) != known.branches:
-                self._put(opening, known._replace(branches=(*left,)))
-
-    # What was shortened at arrival, or sent whole.
-
-    def lookup_results(
-        self, conversation: Conversation, held: bytes | None = None
-    ) -> "ResultMemory":
-        """Return what is known of the results of the conversation that a request continues.
-
-        held: by what the conversation is recognized, where its provider holds the history, and the
-            request has only what is new.
-        """
-        if held is not None:
-            with self._lock:
-                shortened = self._known.get(held, _NOTHING).shortened
-            return ResultMemory(
-                held, conversation, (), shortened, self._was_whole, is_known=True, is_held=True
-            )
-        opening, answers = digest_opening(conversation), digest_answers(conversation)
-        with self._lock:
-            known = self._known.get(opening, _NOTHING)
-        shortened = known.shortened
-        lasts = [*known.requests, *(past.last for past in known.branches)]
-        followed = [last.answers for last in lasts if _is_on(last, answers)]
-        if followed and _is_bound_after(conversation, max(followed) + 1):
-            # Reasoning was made at requests that did not come through here, and so were whole.
-            shortened = {}
-        return ResultMemory(
-            opening, conversation, answers, shortened, self._was_whole, is_known=bool(followed)
-        )
-
-    def store_results(self, memory: "ResultMemory", arrived: Arrived) -> None:
-        """Remember which results of a request are sent shortened, and which are not.
-
-        To be called after `store`, if the window remembers the request, too.
-        """
-        keys, sent = memory.keys, {each.place: each.words for each in arrived.shortened}
-        shortened = {keys[place]: words for place, words in sent.items() if words is not None}
-        whole = [keys[place] for place in memory.new_places if place not in sent]
-        with self._lock:
-            for key in whole:
-                self._whole[memory.opening + key] = None
-            before = known = self._known.get(memory.opening, _NOTHING)
-            # One that was sent shortened once and is whole now, stays whole.
-            is_stale = known.shortened.keys() - shortened.keys()
-            stale = {keys[n] for n in memory.find_long(known) if n not in sent} if is_stale else ()
-            if any(known.shortened.get(key) != words for key, words in shortened.items()) or (
-                stale and not known.shortened.keys().isdisjoint(stale)
-            ):
-                left = {key: words for key, words in known.shortened.items() if key not in stale}
-                known = known._replace(shortened={**left, **shortened})
-            if arrived.client.binding is not None and not memory.is_held:
-                known = _with_request(known, memory.answers)
-            if known is not before:
-                self._put(memory.opening, known)
-
-    def forget_results(self, conversation: Conversation) -> None:
-        """Forget that results of a request were shortened, because they are sent whole."""
-        if not self._known:
-            return
-        opening = digest_opening(conversation)
-        with self._lock:
-            known = self._known.get(opening, _NOTHING)
-        if not known.shortened:
-            return
-        places = range(len(conversation.results))
-        answers = digest_answers(conversation)
-        both = ResultKeys(conversation, answers), ResultKeys(conversation)
-        own = {keys[place] for keys in both for place in places}
-        with self._lock:
-            known = self._known.get(opening, _NOTHING)
-            left = {key: words for key, words in known.shortened.items() if key not in own}
-            if len(left) < len(known.shortened):
-                self._put(opening, known._replace(shortened=left))
+            shortened = known.shortened
+            if what == "all" and shortened:
+                own = {key for n in range(len(conversation.results)) for key in ids.keys(n)}
+                shortened = {key: words for key, words in shortened.items() if key not in own}
+            if ((*left,), len(shortened)) != (known.branches, len(known.shortened)):
+                self._put(opening, known._replace(branches=(*left,), shortened=shortened))
 
     def _was_whole(self, key: bytes) -> bool:
         with self._lock:
@@ -325,35 +311,34 @@ class BoundaryMemory:
             self._on_change(opening, _NOTHING)
 
 
-class ResultMemory:
-    """What is known of the results of a request, by their places; worked out when it is asked for.
+@dataclass(frozen=True)
+class Known:
+    """What is remembered of the conversation that a request continues.
 
-    opening, answers: by what the conversation is recognized.
+    opening: by what it is recognized.
     shortened: what was sent shortened in conversations with that opening.
     is_known: whether an earlier request of the conversation was sent through here.
+    context: its past; None where its provider holds the history.
     """
 
-    def __init__(
-        self,
-        opening: bytes,
-        conversation: Conversation,
-        answers: Sequence[bytes],
-        shortened: Shortened,
-        was_whole: Callable[[bytes], bool],
-        *,
-        is_known: bool,
-        is_held: bool = False,
-    ) -> None:
-        self.opening, self.answers, self.is_held = opening, answers, is_held
-        self.shortened, self.is_known = shortened, is_known
-        self.keys = ResultKeys(conversation, None if is_held else answers)
-        self._held_keys = ResultKeys(conversation)
-        self._conversation, self._was_whole = conversation, was_whole
+    opening: bytes
+    conversation: Conversation
+    ids: "ResultIds"
+    shortened: Shortened
+    was_whole: Callable[[bytes], bool]
+    is_known: bool
+    context: ConversationContext | None = None
+
+    @property
+    def last_met(self) -> float:
+        """When the conversation was last met, in seconds; before all times if it never was."""
+        past = self.context and self.context.past
+        return -math.inf if past is None else past.sent
 
     @cached_property
     def first_new(self) -> int:
         """The first element after every answer: what stands there was in no request before."""
-        elements = self._conversation.elements
+        elements = self.conversation.elements
         for at in range(len(elements), 0, -1):
             if elements[at - 1].speaker == "assistant":
                 return at
@@ -362,14 +347,14 @@ class ResultMemory:
     @property
     def new_places(self) -> range:
         """The places of the results that are new."""
-        results = self._conversation.results
+        results = self.conversation.results
         first = bisect_left(results, self.first_new, key=lambda result: result.element)
         return range(first, len(results))
 
-    def find_long(self, known: Remembered) -> Iterator[int]:
+    def find_long(self, shortened: Shortened) -> Iterator[int]:
         """Yield the places of the results that are long enough to be among those shortened."""
-        least = _find_least(known.shortened)
-        for place, result in enumerate(self._conversation.results):
+        least = _find_least(shortened)
+        for place, result in enumerate(self.conversation.results):
             if any(len(text) > least for text in result.texts):
                 yield place
 
@@ -380,15 +365,13 @@ class ResultMemory:
         return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
 
     def _find_words(self, place: int) -> ShortenedWords | None:
-        if not self.shortened or not self.keys.is_identifiable(place):
+        if not self.shortened or self.ids.digest_at(place) == _UNKNOWN:
             return None
-        # It may have gone out alone, before a client that lost its connection sent everything.
-        words = self.shortened.get(self.keys[place])
-        return words or self.shortened.get(self._held_keys[place])
+        found = map(self.shortened.get, self.ids.keys(place))
+        return next((words for words in found if words is not None), None)
 
     def _was_sent_whole(self, place: int) -> bool:
-        keys = (self.keys[place], self._held_keys[place])
-        return any(self._was_whole(self.opening + key) for key in keys)
+        return any(self.was_whole(self.opening + key) for key in self.ids.keys(place))
 
 
 class Memories(NamedTuple):
@@ -405,62 +388,39 @@ class Memories(NamedTuple):
     is_being_read: bool = False
 
     def meet(
-        self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
-    ) -> ConversationContext:
-        """Return what is known of the conversation that a request continues.
+        self,
+        conversation: Conversation,
+        now: float,
+        lifetime: float,
+        *,
+        observed: bool,
+        held: bytes | None = None,
+    ) -> Known:
+        """Return what is known of the conversation that a request continues, as `lookup` does.
 
         A conversation that was masked until now is observed from there, and no longer known as one
         that was masked.
         """
-        was_sent = self.sent.lookup(conversation, now, lifetime)
+        was_sent = self.sent.lookup(conversation, now, lifetime, held)
         if not observed or self.observed is None:
             return was_sent
-        self.sent.forget(conversation)
-        was_observed = self.observed.lookup(conversation, now, lifetime)
-        return max(was_observed, was_sent, key=_time_of)
+        self.sent.forget(conversation, "all")
+        was_observed = self.observed.lookup(conversation, now, lifetime, held)
+        return max(was_observed, was_sent, key=lambda known: (known.last_met, known.is_known))
 
-    def meet_results(
-        self, conversation: Conversation, *, observed: bool, held: bytes | None = None
-    ) -> ResultMemory:
-        """Return what is known of the results of the conversation that a request continues.
-
-        held: by what it is recognized where the provider holds its history.
-        """
-        was_sent = self.sent.lookup_results(conversation, held)
-        if not observed or self.observed is None:
-            return was_sent
-        self.sent.forget_results(conversation)
-        was_observed = self.observed.lookup_results(conversation, held)
-        return was_observed if was_observed.is_known or not was_sent.is_known else was_sent
-
-    def keep_results(self, known: ResultMemory, arrived: Arrived, *, observed: bool) -> None:
-        """Remember which results of a request are sent shortened."""
+    def keep(
+        self, known: Known, past: Past | None, arrived: Arrived | None, *, observed: bool
+    ) -> None:
+        """Remember a request in its conversation, as `store` does."""
         memory = self.observed if observed else self.sent
         if memory is not None:
-            memory.store_results(known, arrived)
+            memory.store(known, past, arrived)
 
-    def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
-        """Remember a request in its conversation."""
-        memory = self.observed if observed else self.sent
-        if memory is not None:
-            memory.store(context, past)
-
-    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
-        """Forget the conversation that a request continues, or what its provider cleared in it."""
+    def forget(self, conversation: Conversation, what: Forgotten) -> None:
+        """Forget of the conversation that a request continues what is not sent so any more."""
         for memory in (self.sent, self.observed):
             if memory is not None:
-                memory.forget(conversation, cleared_only=cleared_only)
-
-    def forget_results(self, conversation: Conversation) -> None:
-        """Forget that results of a request were shortened, because they are sent whole."""
-        for memory in (self.sent, self.observed):
-            if memory is not None:
-                memory.forget_results(conversation)
-
-
-def _time_of(context: ConversationContext) -> float:
-    """Return when a conversation was last met, in seconds; before all times if it never was."""
-    return float("-inf") if context.past is None else context.past.sent
+                memory.forget(conversation, what)
 
 
 def _find_least(shortened: Shortened) -> int:
@@ -478,38 +438,6 @@ def _with_request(known: Remembered, answers: Sequence[bytes]) -> Remembered:
     if not any(past.last[:2] == anchor[:2] for past in known.branches):
         requests = (anchor, *requests)
     return known if requests == known.requests else known._replace(requests=requests)
-
-
-class ResultKeys:
-    """What tells the results of conversations with one opening apart, by their places in a request.
-
-    A result is known by its id and its texts, and by all answers before it.
-
-    answers: the digests of these; None if the request does not show them, because the provider
-        holds the history. Its ids are the provider's own then, and are not used again.
-    """
-
-    def __init__(self, conversation: Conversation, answers: Sequence[bytes] | None = None) -> None:
-        self._conversation, self._answers = conversation, answers
-        self._ids = ResultIds(conversation)
-
-    @cached_property
-    def _starts(self) -> Sequence[int]:
-        wire = self._conversation.wire
-        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
-        return [answer.start for answer in found]
-
-    def is_identifiable(self, place: int) -> bool:
-        """Whether a result can be told from others."""
-        return self._ids.digest_at(place) != _UNKNOWN
-
-    def __getitem__(self, place: int) -> bytes:
-        digest = self._ids.digest_at(place)
-        if self._answers is None:
-            return blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
-        before = bisect_right(self._starts, self._conversation.results[place].element)
-        answers = self._answers[before - 1] if before else b""
-        return blake2b(answers + digest, digest_size=_RESULT_DIGEST_BYTES).digest()
 
 
 def _is_bound_after(conversation: Conversation, first: int) -> bool:
@@ -598,9 +526,14 @@ def _chain(conversation: Conversation) -> _Chain:
 
 
 class ResultIds:
-    """The ids of a request's tool results, by their places; worked out when they are asked for."""
+    """What tells a request's tool results from others, by their places; found when asked for.
 
-    def __init__(self, conversation: Conversation) -> None:
+    answers: the digests of its answers; None if it does not show them, because the provider holds
+        the history. The ids of its calls are the provider's own then, and are not used again.
+    """
+
+    def __init__(self, conversation: Conversation, answers: Sequence[bytes] | None = None) -> None:
+        self._conversation, self._answers = conversation, answers
         self._results = conversation.results
         self._known = conversation.parsed
 
@@ -623,6 +556,26 @@ class ResultIds:
             return digests[0]
         first = bisect_left(self._results, element, key=lambda result: result.element)
         return digests[place - first]
+
+    def keys(self, place: int) -> tuple[bytes, ...]:
+        """Return by what a result is remembered that was shortened: itself and all answers before.
+
+        Then by itself alone: it may have gone out so, before a client that lost its connection
+        sends everything.
+        """
+        digest = self.digest_at(place)
+        alone = blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
+        if self._answers is None:
+            return (alone,)
+        before = bisect_right(self._starts, self._results[place].element)
+        answers = self._answers[before - 1] if before else b""
+        return blake2b(answers + digest, digest_size=_RESULT_DIGEST_BYTES).digest(), alone
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        wire = self._conversation.wire
+        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
+        return [answer.start for answer in found]
 
 
 _UNKNOWN = b""

@@ -64,9 +64,9 @@ class Session:
         only = frozenset[int]() if held else None
         if self.memory is None:
             return rewrite_request(conversation, strategies, only=only)
-        context = self.memory.lookup(conversation, now, lifetime)
-        outcome = rewrite_request(conversation, strategies, only=only, context=context)
-        self.memory.store(context, outcome.past)
+        known = self.memory.lookup(conversation, now, lifetime)
+        outcome = rewrite_request(conversation, strategies, only=only, context=known.context)
+        self.memory.store(known, outcome.past)
         return outcome
 
     def play(self, messages: list[ChatMessage] = TALK) -> list[frozenset[int]]:

@@ -273,8 +273,8 @@ MUTATIONS = (
     Mutation(
         "the branches that stay when one is forgotten",
         MEMORY,
-        "if not is_own or (cleared_only and not past.cleared):",
-        "if cleared_only and not past.cleared:",
+        'if not is_own or (what == "cleared" and not past.cleared):',
+        'if what == "cleared" and not past.cleared:',
         "tests/masking/test_memory.py",
     ),
     Mutation(
@@ -406,7 +406,7 @@ MUTATIONS = (
     Mutation(
         "a request that counts tokens",
         "masking/rewrite.py",
-        'if self.memories is None or self.purpose != "answer":',
+        'if self.memories is None or self.known is None or self.purpose != "answer":',
         "if self.memories is None:",
         "tests/addon/test_engine.py",
     ),
