@@ -7,7 +7,7 @@ import json
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -80,24 +80,16 @@ class ResultId(NamedTuple):
     digest: bytes
 
 
-Fields = Mapping[str, object]
-"""Fields of a record, by name, as JSON has them."""
-
-_NO_FIELDS: Fields = MappingProxyType({})
-
-
 class Move(NamedTuple):
     """A move of the boundary: the request that made it, what it masked, and how.
 
     results: those that it masked first.
-    unknown: what a later version has written of it, carried along.
     """
 
     anchor: Anchor
     boundary: BoundaryPosition
     results: tuple[ResultId, ...]
     rendering: Rendering
-    unknown: Fields = _NO_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,7 @@ class Past:
     `sent` is when that request left, in seconds of any clock that does not go back. `cleared` says
     whether the moves are those of what the provider was asked to clear; nothing is masked then.
     `drops_reasoning` says whether it was asked to drop reasoning that no longer fits; each later
-    request asks, too. `unknown` is what a later version has written of it, carried along.
+    request asks, too.
     """
 
     met: Anchor
@@ -116,7 +108,6 @@ class Past:
     sent: float
     cleared: bool = False
     drops_reasoning: bool = False
-    unknown: Fields = field(default_factory=dict)
 
     @property
     def position(self) -> BoundaryPosition:
@@ -746,8 +737,6 @@ def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Mov
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):
             if one.rendering == other.rendering:
-                joined = other._replace(
-                    results=(*one.results, *other.results), unknown={**one.unknown, **other.unknown}
-                )
+                joined = other._replace(results=(*one.results, *other.results))
                 return (*moves[:at], joined, *moves[at + 2 :], move)
     return (*moves, move)

@@ -57,7 +57,7 @@ _ELSEWHERE = Past(met=PAST.last, last=PAST.last, sent=PAST.sent + 20.0)
 
 
 def test_what_the_model_had_read_at_a_place_is_a_field_beside_it() -> None:
-    """So that earlier versions read the place, and carry the field along."""
+    """As 0.2.0 wrote the place alone."""
     (move,) = PAST.moves
     moved = replace(PAST, moves=(move._replace(anchor=move.anchor._replace(read=b"\3" * 8)),))
     known = replace(moved, last=PAST.last._replace(read=b"\4" * 8))
@@ -226,14 +226,6 @@ def test_what_version_0_2_0_wrote_is_read() -> None:
     move = Move(Anchor(9, b"\xff"), BoundaryPosition(4, 6), results, rendering)
     past = Past(met=Anchor(0, b""), moves=(move,), last=Anchor(12, b"\0"), sent=1.5)
     assert (past,) == decode_branches(written)
-
-
-def test_what_a_later_version_adds_is_carried_along() -> None:
-    (past,) = json.loads(encode_branches((PAST,)))
-    past["arrival"] = {"whole": [1, 2]}
-    past["moves"][0]["why"] = "it paid"
-    (known,) = decode_branches(json.dumps([past]))
-    assert [past] == json.loads(encode_branches((replace(known, sent=PAST.sent),)))
 
 
 def change(folder: Path, *statements: str) -> None:
