@@ -47,11 +47,11 @@ __all__ = [
     "Branches",
     "ConversationContext",
     "Forgotten",
-    "Known",
     "Memories",
     "Move",
     "Past",
     "PrefixState",
+    "Recalled",
     "Remembered",
     "ResultId",
     "ResultIds",
@@ -75,7 +75,7 @@ Branches = tuple[Past, ...]
 """Conversations with the same opening, the latest first."""
 
 Shortened = Mapping[bytes, ShortenedWords]
-"""How results were sent shortened, by what `ResultKeys` tells them apart with. Never changed."""
+"""How results were sent shortened, by `ResultIds.keys`. Never changed."""
 
 Forgotten = Literal["all", "masked", "cleared"]
 """What is forgotten of a conversation: all, as it goes whole; what was masked or cleared in it, or
@@ -153,7 +153,7 @@ class BoundaryMemory:
 
     def lookup(
         self, conversation: Conversation, now: float, lifetime: float, held: bytes | None = None
-    ) -> "Known":
+    ) -> "Recalled":
         """Return what is known of the conversation that a request continues.
 
         conversation: the request as its client wrote it: what is done to it changes no identity.
@@ -166,7 +166,7 @@ class BoundaryMemory:
             with self._lock:
                 shortened = self._known.get(held, _NOTHING).shortened
             ids = ResultIds(conversation)
-            return Known(held, conversation, ids, shortened, self._was_whole, is_known=True)
+            return Recalled(held, conversation, ids, shortened, self._was_whole, is_known=True)
         opening, chain = digest_opening(conversation), _chain(conversation)
         answers, read = chain
         ids = ResultIds(conversation, answers)
@@ -202,7 +202,7 @@ class BoundaryMemory:
         passed = [end.answers for end in ends if _is_on(end, answers)]
         if passed and _is_bound_after(conversation, max(passed) + 1):
             shortened = {}
-        return Known(
+        return Recalled(
             opening,
             conversation,
             ids,
@@ -212,16 +212,18 @@ class BoundaryMemory:
             context=context,
         )
 
-    def store(self, known: "Known", past: Past | None, arrived: Arrived | None = None) -> None:
+    def store(
+        self, recalled: "Recalled", past: Past | None, arrived: Arrived | None = None
+    ) -> None:
         """Remember a request in its conversation: what its window masks, and what is shortened.
 
         past: it takes the place of the one that the request continues. None changes nothing there.
             If the user went back, the longer conversation stays known: it may be sent again.
         arrived: says which results are sent shortened, and which are not; None if nobody looked.
         """
-        context = known.context
+        context = recalled.context
         with self._lock:
-            before = after = self._known.get(known.opening, _NOTHING)
+            before = after = self._known.get(recalled.opening, _NOTHING)
             if past is not None and context is not None:
                 others = (
                     other
@@ -230,29 +232,29 @@ class BoundaryMemory:
                 )
                 after = after._replace(branches=(past, *others))
             if arrived is not None:
-                after = self._store_results(known, arrived, after)
+                after = self._store_results(recalled, arrived, after)
             if after is not before:
-                self._put(known.opening, after)
+                self._put(recalled.opening, after)
 
     def _store_results(
-        self, known: "Known", arrived: Arrived, remembered: Remembered
+        self, recalled: "Recalled", arrived: Arrived, remembered: Remembered
     ) -> Remembered:
-        keys, sent = known.ids.keys, {each.place: each.words for each in arrived.shortened}
-        for place in known.new_places:
+        keys, sent = recalled.ids.keys, {each.place: each.words for each in arrived.shortened}
+        for place in recalled.new_places:
             if place not in sent:
-                self._whole[known.opening + keys(place)[0]] = None
+                self._whole[recalled.opening + keys(place)[0]] = None
         shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
         # One that was sent shortened once and is whole now, stays whole.
         left = dict(remembered.shortened)
         if left.keys() - shortened.keys():
-            for place in known.find_long(remembered.shortened):
+            for place in recalled.find_long(remembered.shortened):
                 if place not in sent:
                     left.pop(keys(place)[0], None)
         left |= shortened
         if left != remembered.shortened:
             remembered = remembered._replace(shortened=left)
-        if arrived.client.binding is not None and known.context is not None:
-            remembered = _with_request(remembered, known.context.answers)
+        if arrived.client.binding is not None and recalled.context is not None:
+            remembered = _with_request(remembered, recalled.context.answers)
         return remembered
 
     def forget(self, conversation: Conversation, what: Forgotten) -> None:
@@ -312,7 +314,7 @@ class BoundaryMemory:
 
 
 @dataclass(frozen=True)
-class Known:
+class Recalled:
     """What is remembered of the conversation that a request continues.
 
     opening: by what it is recognized.
@@ -395,7 +397,7 @@ class Memories(NamedTuple):
         *,
         observed: bool,
         held: bytes | None = None,
-    ) -> Known:
+    ) -> Recalled:
         """Return what is known of the conversation that a request continues, as `lookup` does.
 
         A conversation that was masked until now is observed from there, and no longer known as one
@@ -406,15 +408,15 @@ class Memories(NamedTuple):
             return was_sent
         self.sent.forget(conversation, "all")
         was_observed = self.observed.lookup(conversation, now, lifetime, held)
-        return max(was_observed, was_sent, key=lambda known: (known.last_met, known.is_known))
+        return max(was_observed, was_sent, key=lambda each: (each.last_met, each.is_known))
 
     def keep(
-        self, known: Known, past: Past | None, arrived: Arrived | None, *, observed: bool
+        self, recalled: Recalled, past: Past | None, arrived: Arrived | None, *, observed: bool
     ) -> None:
         """Remember a request in its conversation, as `store` does."""
         memory = self.observed if observed else self.sent
         if memory is not None:
-            memory.store(known, past, arrived)
+            memory.store(recalled, past, arrived)
 
     def forget(self, conversation: Conversation, what: Forgotten) -> None:
         """Forget of the conversation that a request continues what is not sent so any more."""

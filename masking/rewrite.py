@@ -21,7 +21,7 @@ from masking.arrival import (
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import apply
 from masking.errors import ProofError
-from masking.memory import ConversationContext, Forgotten, Known, Memories, Past, digest_opening
+from masking.memory import ConversationContext, Forgotten, Memories, Past, Recalled, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.proof import Prover, Terms
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
@@ -181,14 +181,14 @@ def meet(
     Whatever will be sent as its client wrote it, because a strategy is off, is forgotten. Raises
     WireError if results that were shortened before cannot be.
     """
-    known, context, sent = None, None, None
+    recalled, context, sent = None, None, None
     masks, shortens = strategies.schema1.masks, strategies.shortens
     if memories is not None:
         if held is None and not masks:
             memories.forget(client, "masked" if shortens else "all")
         opening = None if held is None else held.continued.opening or b""
-        known = memories.meet(client, now, lifetime, observed=observed, held=opening)
-        context, sent = known.context, known.sent
+        recalled = memories.meet(client, now, lifetime, observed=observed, held=opening)
+        context, sent = recalled.context, recalled.sent
         if held is not None:
             sent = sent._replace(asked=held.continued.asked)
         if context is not None and not (masks or context.drops_reasoning):
@@ -203,7 +203,7 @@ def meet(
         prices=prices,
         only=only,
         context=context,
-        known=known,
+        recalled=recalled,
         held=held,
         memories=memories,
         observed=observed,
@@ -224,7 +224,7 @@ class Step:
 
     arrived: the request, with its long results shortened.
     context: the conversation's past, which decides what stays masked; None if it is not remembered.
-    known: what is remembered of it; None if nothing is.
+    recalled: what is remembered of it; None if nothing is.
 
     The others are as in `meet`.
     """
@@ -234,7 +234,7 @@ class Step:
     prices: BoundaryPrices = FREE
     only: Container[int] | None = None
     context: ConversationContext | None = None
-    known: Known | None = None
+    recalled: Recalled | None = None
     held: ServerHeldRequest | None = None
     memories: Memories | None = None
     observed: bool = False
@@ -445,7 +445,7 @@ class Step:
 
         None if that is how it goes out, or if the conversation is remembered.
         """
-        if self.known is None or self.known.is_known or not self.strategies.shortens:
+        if self.recalled is None or self.recalled.is_known or not self.strategies.shortens:
             return None
         arrived = find_lost(self.arrived, self.strategies.arrival)
         return None if arrived is None else replace(self, arrived=arrived).rewrite()
@@ -461,12 +461,12 @@ class Step:
 
     def remember(self, rewrite: Rewrite) -> None:
         """Remember that the request goes out like this."""
-        if self.memories is None or self.known is None or self.purpose != "answer":
+        if self.memories is None or self.recalled is None or self.purpose != "answer":
             return
         arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
         is_placed = self.held is None or self.held.continued.opening is not None
         self.memories.keep(
-            self.known,
+            self.recalled,
             None if self.context is None else rewrite.past,
             arrived if self.strategies.shortens and is_placed else None,
             observed=self.observed,
@@ -487,7 +487,7 @@ class Step:
             return PendingAnswer(place, self.held.history, continued)
         may_be_continued = self.client.wire.may_be_continued(self.client.document)
         is_wanted = self.strategies.shortens and self.strategies.arrival.enabled
-        if self.known is None or not (may_be_continued and is_wanted):
+        if self.recalled is None or not (may_be_continued and is_wanted):
             return None
         continued = KnownConversation().extend(self.client).add(self.arrived)
         return PendingAnswer(place, ServerHistory(), continued)

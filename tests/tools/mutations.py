@@ -406,7 +406,7 @@ MUTATIONS = (
     Mutation(
         "a request that counts tokens",
         "masking/rewrite.py",
-        'if self.memories is None or self.known is None or self.purpose != "answer":',
+        'if self.memories is None or self.recalled is None or self.purpose != "answer":',
         "if self.memories is None:",
         "tests/addon/test_engine.py",
     ),
