@@ -145,8 +145,8 @@ MUTATIONS = (
     Mutation(
         "idempotence",
         DECIDE,
-        "if not is_placeholder(result, place, template)",
-        "if text or not is_placeholder(result, place, template)",
+        "if not is_placeholder(result, place, templates[0])",
+        "if text or not is_placeholder(result, place, templates[0])",
         "tests/spec/test_06_idempotence.py",
     ),
     Mutation(
