@@ -14,7 +14,7 @@ import math
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -239,22 +239,25 @@ class BoundaryMemory:
     def _store_results(
         self, recalled: "Recalled", arrived: Arrived, remembered: Remembered
     ) -> Remembered:
-        keys, sent = recalled.ids.keys, {each.place: each.words for each in arrived.shortened}
-        for place in recalled.new_places:
+        keys, results = recalled.ids.keys, recalled.conversation.results
+        sent = {each.place: each.words for each in arrived.shortened}
+        shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
+        first_new = bisect_left(results, recalled.first_new, key=lambda result: result.element)
+        for place in range(first_new, len(results)):
             if place not in sent:
                 self._whole[recalled.opening + keys(place)[0]] = None
-        shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
         # One that was sent shortened once and is whole now, stays whole.
         left = dict(remembered.shortened)
         if left.keys() - shortened.keys():
-            for place in recalled.find_long(remembered.shortened):
-                if place not in sent:
+            least = _find_least(left)
+            for place, result in enumerate(results):
+                if place not in sent and any(len(text) > least for text in result.texts):
                     left.pop(keys(place)[0], None)
         left |= shortened
         if left != remembered.shortened:
             remembered = remembered._replace(shortened=left)
         if arrived.client.binding is not None and recalled.context is not None:
-            remembered = _with_request(remembered, recalled.context.answers)
+            remembered = _with_request(remembered, recalled.context)
         return remembered
 
     def forget(self, conversation: Conversation, what: Forgotten) -> None:
@@ -347,20 +350,6 @@ class Recalled:
         return 0
 
     @property
-    def new_places(self) -> range:
-        """The places of the results that are new."""
-        results = self.conversation.results
-        first = bisect_left(results, self.first_new, key=lambda result: result.element)
-        return range(first, len(results))
-
-    def find_long(self, shortened: Shortened) -> Iterator[int]:
-        """Yield the places of the results that are long enough to be among those shortened."""
-        least = _find_least(shortened)
-        for place, result in enumerate(self.conversation.results):
-            if any(len(text) > least for text in result.texts):
-                yield place
-
-    @property
     def sent(self) -> SentResults:
         """What was sent, as `decide_arrivals` asks for it."""
         least = _find_least(self.shortened) if self.shortened else None
@@ -430,16 +419,16 @@ def _find_least(shortened: Shortened) -> int:
     return min((words.max_chars for words in shortened.values()), default=0)
 
 
-def _with_request(known: Remembered, answers: Sequence[bytes]) -> Remembered:
+def _with_request(remembered: Remembered, context: ConversationContext) -> Remembered:
     """Return what is remembered with a request, in place of the earlier ones of its conversation.
 
     The very object comes back if nothing is to be changed, as where the window remembers it.
     """
-    anchor = Anchor(len(answers), answers[-1] if answers else b"")
-    requests = tuple([each for each in known.requests if not _is_on(each, answers)])
-    if not any(past.last[:2] == anchor[:2] for past in known.branches):
-        requests = (anchor, *requests)
-    return known if requests == known.requests else known._replace(requests=requests)
+    end = context.anchor._replace(read=None)
+    left = tuple([each for each in remembered.requests if not _is_on(each, context.answers)])
+    if not any(past.last[:2] == end[:2] for past in remembered.branches):
+        left = (end, *left)
+    return remembered if left == remembered.requests else remembered._replace(requests=left)
 
 
 def _is_bound_after(conversation: Conversation, first: int) -> bool:
@@ -731,9 +720,7 @@ def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
     It does not if the user went back, more was masked there, and the old end then went on; nor if
     the other is another run of the task, which goes on by itself.
     """
-    if not _is_on(past.last, context.answers):
-        return False
-    if past.last.read is not None and not _has_read(past.last, context.read):
+    if not (_is_on(past.last, context.answers) and _has_read(past.last, context.read)):
         return False
     return _masked_words(past, past.last) <= _masked_words(later, past.last)
 

@@ -467,7 +467,7 @@ class Step:
         is_placed = self.held is None or self.held.continued.opening is not None
         self.memories.keep(
             self.recalled,
-            None if self.context is None else rewrite.past,
+            rewrite.past,
             arrived if self.strategies.shortens and is_placed else None,
             observed=self.observed,
         )
