@@ -700,13 +700,12 @@ def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
     alike = [place.answers for place in places if _has_read(place, read)]
     is_same = bool(places) and _has_read(places[-1], read)
     found = (move._replace(results=tuple(filter(results.has, move.results))) for move in passed)
-    moves = tuple(move for move in found if move.results)
-    # An agent may have edited results of its own: it still has some of what was masked. Where other
-    # results stand at the request's own place, that is another run.
-    is_edited = branch.last.answers < len(answers) and (bool(moves) or not passed)
+    # At the request's own place other results are those of another run. At an earlier one they may
+    # be its own, which its agent has edited since.
+    is_edited = branch.last.answers < len(answers)
     return _Shared(
         branch,
-        replace(branch, moves=moves),
+        replace(branch, moves=tuple(move for move in found if move.results)),
         answers=max(alike, default=0),
         goes_on=goes_on,
         is_same=is_same,

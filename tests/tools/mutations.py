@@ -250,6 +250,20 @@ MUTATIONS = (
         "tests/masking/test_every_format.py",
     ),
     Mutation(
+        "the answers that a request and a branch share",
+        MEMORY,
+        "key=lambda each: (each.answers, each.masked)",
+        "key=lambda each: each.masked",
+        "tests/masking/test_memory.py",
+    ),
+    Mutation(
+        "the masked results that a request has of a branch",
+        MEMORY,
+        "key=lambda each: (each.answers, each.masked)",
+        "key=lambda each: each.answers",
+        "tests/masking/test_remembered.py",
+    ),
+    Mutation(
         "a branch that another covers",
         MEMORY,
         "if other is not context.continued and not _covers(past, context, other)",
