@@ -98,8 +98,7 @@ class Attempts:
             return Attempt(rewrite)
         case = Case(self, step, received, window, can_resend)
         if case.goes_unmasked:
-            step.forget_shortened()
-            step.forget_masked()
+            step.forget("all")
             return Attempt(step.leave_unmasked(), account=case.verdict, can_clear=case.can_clear)
         can_clear = case.can_clear  # nothing may fail once an attempt has begun
         proposed = (propose(case) for propose in PROPOSALS)
@@ -318,7 +317,7 @@ def ask_to_clear(case: Case) -> Attempt | None:
         tokens = answered.rewritten.clearing_tokens
         clearings.note(case.conversation, tokens, is_cleared=answered.was_cleared)
         if not answered.was_cleared:
-            step.forget_cleared()
+            step.forget("cleared")
 
     return Attempt(rewrite, instead, settle, learn=learn)
 
@@ -368,7 +367,7 @@ def move_where_accepted(case: Case) -> Attempt | None:
         if outcome == "healed":
             accounts.learn(account, "refuses")
             if not instead.drops:
-                step.forget_masked()  # what is remembered was not taken
+                step.forget("masked")  # what is remembered was not taken
             step.remember(instead)
             return replace(rewritten, account="refuses")
         if outcome == "refused":
@@ -446,8 +445,7 @@ def resend_unmasked(case: Case) -> Attempt | None:
             refusals.note_taken(conversation)
         elif outcome == "healed":
             refusals.settle(conversation, "accepted")
-            step.forget_shortened()
-            step.forget_masked()
+            step.forget("all")
             return replace(rewritten, prefix=None)
         elif outcome != "failed":
             refusals.settle(conversation, "refused" if outcome == "refused" else None)

@@ -85,8 +85,8 @@ FORM = Form(
         *accounts.EARLIER,
     ),
 )
-"""What requests depend on. Fields may be added to a conversation, or to a move, without a new
-version: versions that do not know them carry them along."""
+"""What requests depend on. A field that is added to a conversation needs another version: this one
+would lose it."""
 
 Key = tuple[bool, bytes]
 """Whether a conversation was only observed, and its opening."""
@@ -190,18 +190,14 @@ _Json = Any
 
 
 def encode_branches(branches: Branches) -> str:
-    """Return conversations as one line of JSON: places, numbers, digests, no content.
-
-    A later version may add fields to a conversation and to a move: they are carried along. Whatever
-    an earlier version must not pass over needs another `VERSION`.
-    """
+    """Return conversations as one line of JSON: places, numbers, digests, no content."""
     return json.dumps([_encode_past(past) for past in branches], separators=(",", ":"))
 
 
 def decode_branches(text: str | bytes) -> Branches:
     """Return the conversations that `encode_branches` has written; none for any other text."""
     try:
-        return tuple(_decode_past(dict(past)) for past in json.loads(text))
+        return tuple(_decode_past(past) for past in json.loads(text))
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return ()
 
@@ -259,23 +255,20 @@ def _encode_past(past: Past) -> dict[str, object]:
         "last": _encode_anchor(past.last),
         "sent": past.sent,
         **_encode_read(past.last),
-        # Versions that do not know this carry it along, and mask nothing of it.
         **({"cleared": moves} if past.cleared else {}),
         **({"drops_reasoning": True} if past.drops_reasoning else {}),
-        **past.unknown,
     }
 
 
-def _decode_past(past: dict[str, _Json]) -> Past:
-    moves, cleared = past.pop("moves"), past.pop("cleared", [])
+def _decode_past(past: _Json) -> Past:
+    cleared = past.get("cleared", [])
     return Past(
-        met=_decode_anchor(past.pop("met")),
-        moves=tuple(map(_decode_move, [*moves, *cleared])),
-        last=_decode_anchor(past.pop("last"), past.pop("read", None)),
-        sent=_time(past.pop("sent")),
+        met=_decode_anchor(past["met"]),
+        moves=tuple(map(_decode_move, [*past["moves"], *cleared])),
+        last=_decode_anchor(past["last"], past.get("read")),
+        sent=_time(past["sent"]),
         cleared=bool(cleared),
-        drops_reasoning=past.pop("drops_reasoning", False) is True,
-        unknown=past,
+        drops_reasoning=past.get("drops_reasoning") is True,
     )
 
 
@@ -286,18 +279,15 @@ def _encode_move(move: Move) -> dict[str, object]:
         "results": [_encode_result(result) for result in move.results],
         "rendering": move.rendering._asdict(),
         **_encode_read(move.anchor),
-        **move.unknown,
     }
 
 
 def _decode_move(move: _Json) -> Move:
-    move = dict(move)
     return Move(
-        _decode_anchor(move.pop("at"), move.pop("read", None)),
-        BoundaryPosition(*map(_count, move.pop("boundary"))),
-        tuple(_decode_result(*result) for result in move.pop("results")),
-        _decode_rendering(**move.pop("rendering")),
-        move,
+        _decode_anchor(move["at"], move.get("read")),
+        BoundaryPosition(*map(_count, move["boundary"])),
+        tuple(_decode_result(*result) for result in move["results"]),
+        _decode_rendering(**move["rendering"]),
     )
 
 
@@ -326,7 +316,7 @@ def _encode_anchor(anchor: Anchor) -> list[object]:
 
 
 def _encode_read(anchor: Anchor) -> dict[str, object]:
-    """Return the field beside a place that earlier versions do not know."""
+    """Return the field beside a place, which 0.2.0 did not write."""
     return {} if anchor.read is None else {"read": anchor.read.hex()}
 
 

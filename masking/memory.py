@@ -10,15 +10,16 @@ results, where calls have no ids or a task is run again. So a conversation is to
 its answers, and by the results that the model had read before them.
 """
 
+import math
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 from cachetools import LRUCache
@@ -45,14 +46,15 @@ __all__ = [
     "BoundaryMemory",
     "Branches",
     "ConversationContext",
+    "Forgotten",
     "Memories",
     "Move",
     "Past",
     "PrefixState",
+    "Recalled",
     "Remembered",
     "ResultId",
     "ResultIds",
-    "ResultMemory",
     "Shortened",
     "ShortenedWords",
     "digest_answers",
@@ -73,7 +75,11 @@ Branches = tuple[Past, ...]
 """Conversations with the same opening, the latest first."""
 
 Shortened = Mapping[bytes, ShortenedWords]
-"""How results were sent shortened, by what `ResultKeys` tells them apart with. Never changed."""
+"""How results were sent shortened, by `ResultIds.keys`. Never changed."""
+
+Forgotten = Literal["all", "masked", "cleared"]
+"""What is forgotten of a conversation: all, as it goes whole; what was masked or cleared in it, or
+only what its provider cleared."""
 
 _MAX_WHOLE = 20_000
 
@@ -146,166 +152,141 @@ class BoundaryMemory:
             self._forget_oldest()
 
     def lookup(
-        self, conversation: Conversation, now: float, lifetime: float
-    ) -> ConversationContext:
+        self, conversation: Conversation, now: float, lifetime: float, held: bytes | None = None
+    ) -> "Recalled":
         """Return what is known of the conversation that a request continues.
 
-        After more seconds than the `lifetime` without a request the provider has most likely
-        forgotten the prefix.
-        """
-        opening, results = digest_opening(conversation), ResultIds(conversation)
-        answers, read = _chain(conversation)
-        with self._lock:
-            branches = self._known.get(opening, _NOTHING).branches
-        before = _count_before_latest(conversation, len(answers))
-        best: _Rank | None = None
-        past = continued = None
-        goes_on = False
-        for branch in branches:  # of those that fit alike, the latest is taken
-            if followed := _follow(branch, answers):
-                own = _without_others(followed, results)
-                is_at_end = _is_on(branch.last, answers)
-                is_same = _is_same_run(followed, read, is_at_end=is_at_end)
-                rank = _rank(followed, own, read, before, is_at_end=is_at_end, is_same=is_same)
-                if best is None or rank > best:
-                    best, past, goes_on = rank, own, is_at_end
-                    # What is at the request's own place, with other results, is another run. An
-                    # earlier place may be the agent's own, who has edited results since.
-                    is_known = branch.last.read is not None
-                    may_be_edited = not (is_known and branch.last.answers == len(answers))
-                    is_continued = is_same or (may_be_edited and _has_nearly_all(followed, own))
-                    continued = branch if is_at_end and is_continued else None
-        anchor = Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b"")
-        state: PrefixState = "first met"
-        if past is not None:
-            state = "cold" if now - past.sent > lifetime else "warm"
-        return ConversationContext(
-            opening,
-            answers,
-            read,
-            results.__getitem__,
-            anchor,
-            now,
-            state,
-            past,
-            goes_on,
-            continued,
-            any(branch.drops_reasoning for branch in branches),
-        )
-
-    def store(self, context: ConversationContext, past: Past | None) -> None:
-        """Remember a conversation in place of the one it continues; None changes nothing.
-
-        If the user went back, the longer conversation stays known: it may be sent again.
-        """
-        if past is None:
-            return
-        opening = context.opening
-        with self._lock:
-            known = self._known.get(opening, _NOTHING)
-            others = (
-                other
-                for other in known.branches
-                if other is not context.continued and not _covers(past, context, other)
-            )
-            self._put(opening, known._replace(branches=(past, *others)))
-
-    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
-        """Forget the conversation that a request continues, because nothing of it is masked.
-
-        Others stay that have its opening, and its answers but other results.
-
-        cleared_only: forget only what its provider cleared.
-        """
-        if not self._known:
-            return
-        opening, results = digest_opening(conversation), ResultIds(conversation)
-        chain = _chain(conversation)
-        with self._lock:
-            known, left = self._known.get(opening, _NOTHING), list[Past]()
-            for past in known.branches:
-                if not _is_of(past, chain, results) or (cleared_only and not past.cleared):
-                    left.append(past)
-                elif cleared_only:
-                    met = past.last._replace(read=None)
-                    left.append(replace(past, met=met, moves=(), cleared=False))
-                elif past.drops_reasoning:  # what was dropped before no longer fits
-                    left.append(replace(past, moves=()))
-            if (*left,) != known.branches:
-                self._put(opening, known._replace(branches=(*left,)))
-
-    # What was shortened at arrival, or sent whole.
-
-    def lookup_results(
-        self, conversation: Conversation, held: bytes | None = None
-    ) -> "ResultMemory":
-        """Return what is known of the results of the conversation that a request continues.
-
+        conversation: the request as its client wrote it: what is done to it changes no identity.
+        lifetime: after more seconds than these without a request the provider has most likely
+            forgotten the prefix.
         held: by what the conversation is recognized, where its provider holds the history, and the
             request has only what is new.
         """
         if held is not None:
             with self._lock:
                 shortened = self._known.get(held, _NOTHING).shortened
-            return ResultMemory(
-                held, conversation, (), shortened, self._was_whole, is_known=True, is_held=True
-            )
-        opening, answers = digest_opening(conversation), digest_answers(conversation)
+            ids = ResultIds(conversation)
+            return Recalled(held, conversation, ids, shortened, self._was_whole, is_known=True)
+        opening, chain = digest_opening(conversation), _chain(conversation)
+        answers, read = chain
+        ids = ResultIds(conversation, answers)
         with self._lock:
-            known = self._known.get(opening, _NOTHING)
-        shortened = known.shortened
-        lasts = [*known.requests, *(past.last for past in known.branches)]
-        followed = [last.answers for last in lasts if _is_on(last, answers)]
-        if followed and _is_bound_after(conversation, max(followed) + 1):
-            # Reasoning was made at requests that did not come through here, and so were whole.
-            shortened = {}
-        return ResultMemory(
-            opening, conversation, answers, shortened, self._was_whole, is_known=bool(followed)
+            branches, shortened, requests = self._known.get(opening, _NOTHING)
+
+        # The window: a request continues the branch with which it shares the most answers that came
+        # after the very same results. If several share as many, as once its agent has edited
+        # results, it is the one of whose masked results it has the most; then the latest.
+        shared = [each for each in (_share(past, chain, ids) for past in branches) if each]
+        best = max(shared, key=lambda each: (each.answers, each.masked), default=None)
+        past = best and best.past
+        state: PrefixState = "first met"
+        if past is not None:
+            state = "cold" if now - past.sent > lifetime else "warm"
+        context = ConversationContext(
+            opening,
+            answers,
+            read,
+            ids.__getitem__,
+            Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b""),
+            now,
+            state,
+            past,
+            best is not None and best.goes_on,
+            best.branch if best is not None and best.is_continued else None,
+            any(branch.drops_reasoning for branch in branches),
         )
 
-    def store_results(self, memory: "ResultMemory", arrived: Arrived) -> None:
-        """Remember which results of a request are sent shortened, and which are not.
+        # Arrival: reasoning that was made at requests which did not come through here has seen
+        # whole results.
+        ends = [*requests, *(branch.last for branch in branches)]
+        passed = [end.answers for end in ends if _is_on(end, answers)]
+        if passed and _is_bound_after(conversation, max(passed) + 1):
+            shortened = {}
+        return Recalled(
+            opening,
+            conversation,
+            ids,
+            shortened,
+            self._was_whole,
+            is_known=bool(passed),
+            context=context,
+        )
 
-        To be called after `store`, if the window remembers the request, too.
+    def store(
+        self, recalled: "Recalled", past: Past | None, arrived: Arrived | None = None
+    ) -> None:
+        """Remember a request in its conversation: what its window masks, and what is shortened.
+
+        past: it takes the place of the one that the request continues. None changes nothing there.
+            If the user went back, the longer conversation stays known: it may be sent again.
+        arrived: says which results are sent shortened, and which are not; None if nobody looked.
         """
-        keys, sent = memory.keys, {each.place: each.words for each in arrived.shortened}
-        shortened = {keys[place]: words for place, words in sent.items() if words is not None}
-        whole = [keys[place] for place in memory.new_places if place not in sent]
+        context = recalled.context
         with self._lock:
-            for key in whole:
-                self._whole[memory.opening + key] = None
-            before = known = self._known.get(memory.opening, _NOTHING)
-            # One that was sent shortened once and is whole now, stays whole.
-            is_stale = known.shortened.keys() - shortened.keys()
-            stale = {keys[n] for n in memory.find_long(known) if n not in sent} if is_stale else ()
-            if any(known.shortened.get(key) != words for key, words in shortened.items()) or (
-                stale and not known.shortened.keys().isdisjoint(stale)
-            ):
-                left = {key: words for key, words in known.shortened.items() if key not in stale}
-                known = known._replace(shortened={**left, **shortened})
-            if arrived.client.binding is not None and not memory.is_held:
-                known = _with_request(known, memory.answers)
-            if known is not before:
-                self._put(memory.opening, known)
+            before = after = self._known.get(recalled.opening, _NOTHING)
+            if past is not None and context is not None:
+                others = (
+                    other
+                    for other in before.branches
+                    if other is not context.continued and not _covers(past, context, other)
+                )
+                after = after._replace(branches=(past, *others))
+            if arrived is not None:
+                after = self._store_results(recalled, arrived, after)
+            if after is not before:
+                self._put(recalled.opening, after)
 
-    def forget_results(self, conversation: Conversation) -> None:
-        """Forget that results of a request were shortened, because they are sent whole."""
+    def _store_results(
+        self, recalled: "Recalled", arrived: Arrived, remembered: Remembered
+    ) -> Remembered:
+        keys, results = recalled.ids.keys, recalled.conversation.results
+        sent = {each.place: each.words for each in arrived.shortened}
+        shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
+        first_new = bisect_left(results, recalled.first_new, key=lambda result: result.element)
+        for place in range(first_new, len(results)):
+            if place not in sent:
+                self._whole[recalled.opening + keys(place)[0]] = None
+        # One that was sent shortened once and is whole now, stays whole.
+        left = dict(remembered.shortened)
+        if left.keys() - shortened.keys():
+            least = _find_least(left)
+            for place, result in enumerate(results):
+                if place not in sent and any(len(text) > least for text in result.texts):
+                    left.pop(keys(place)[0], None)
+        left |= shortened
+        if left != remembered.shortened:
+            remembered = remembered._replace(shortened=left)
+        if arrived.client.binding is not None and recalled.context is not None:
+            remembered = _with_request(remembered, recalled.context)
+        return remembered
+
+    def forget(self, conversation: Conversation, what: Forgotten) -> None:
+        """Forget of the conversation that a request continues what is not sent so any more.
+
+        Others stay that have its opening, and its answers but other results.
+        """
         if not self._known:
             return
-        opening = digest_opening(conversation)
+        opening, chain = digest_opening(conversation), _chain(conversation)
+        ids = ResultIds(conversation, chain.answers)
         with self._lock:
-            known = self._known.get(opening, _NOTHING)
-        if not known.shortened:
-            return
-        places = range(len(conversation.results))
-        answers = digest_answers(conversation)
-        both = ResultKeys(conversation, answers), ResultKeys(conversation)
-        own = {keys[place] for keys in both for place in places}
-        with self._lock:
-            known = self._known.get(opening, _NOTHING)
-            left = {key: words for key, words in known.shortened.items() if key not in own}
-            if len(left) < len(known.shortened):
-                self._put(opening, known._replace(shortened=left))
+            known, left = self._known.get(opening, _NOTHING), list[Past]()
+            for past in known.branches:
+                shared = _share(past, chain, ids)
+                is_own = shared is not None and shared.is_same
+                if not is_own or (what == "cleared" and not past.cleared):
+                    left.append(past)
+                elif what == "cleared":
+                    met = past.last._replace(read=None)
+                    left.append(replace(past, met=met, moves=(), cleared=False))
+                elif past.drops_reasoning:  # what was dropped before no longer fits
+                    left.append(replace(past, moves=()))
+            shortened = known.shortened
+            if what == "all" and shortened:
+                own = {key for n in range(len(conversation.results)) for key in ids.keys(n)}
+                shortened = {key: words for key, words in shortened.items() if key not in own}
+            if ((*left,), len(shortened)) != (known.branches, len(known.shortened)):
+                self._put(opening, known._replace(branches=(*left,), shortened=shortened))
 
     def _was_whole(self, key: bytes) -> bool:
         with self._lock:
@@ -335,53 +316,38 @@ class BoundaryMemory:
             self._on_change(opening, _NOTHING)
 
 
-class ResultMemory:
-    """What is known of the results of a request, by their places; worked out when it is asked for.
+@dataclass(frozen=True)
+class Recalled:
+    """What is remembered of the conversation that a request continues.
 
-    opening, answers: by what the conversation is recognized.
+    opening: by what it is recognized.
     shortened: what was sent shortened in conversations with that opening.
     is_known: whether an earlier request of the conversation was sent through here.
+    context: its past; None where its provider holds the history.
     """
 
-    def __init__(
-        self,
-        opening: bytes,
-        conversation: Conversation,
-        answers: Sequence[bytes],
-        shortened: Shortened,
-        was_whole: Callable[[bytes], bool],
-        *,
-        is_known: bool,
-        is_held: bool = False,
-    ) -> None:
-        self.opening, self.answers, self.is_held = opening, answers, is_held
-        self.shortened, self.is_known = shortened, is_known
-        self.keys = ResultKeys(conversation, None if is_held else answers)
-        self._held_keys = ResultKeys(conversation)
-        self._conversation, self._was_whole = conversation, was_whole
+    opening: bytes
+    conversation: Conversation
+    ids: "ResultIds"
+    shortened: Shortened
+    was_whole: Callable[[bytes], bool]
+    is_known: bool
+    context: ConversationContext | None = None
+
+    @property
+    def last_met(self) -> float:
+        """When the conversation was last met, in seconds; before all times if it never was."""
+        past = self.context and self.context.past
+        return -math.inf if past is None else past.sent
 
     @cached_property
     def first_new(self) -> int:
         """The first element after every answer: what stands there was in no request before."""
-        elements = self._conversation.elements
+        elements = self.conversation.elements
         for at in range(len(elements), 0, -1):
             if elements[at - 1].speaker == "assistant":
                 return at
         return 0
-
-    @property
-    def new_places(self) -> range:
-        """The places of the results that are new."""
-        results = self._conversation.results
-        first = bisect_left(results, self.first_new, key=lambda result: result.element)
-        return range(first, len(results))
-
-    def find_long(self, known: Remembered) -> Iterator[int]:
-        """Yield the places of the results that are long enough to be among those shortened."""
-        least = _find_least(known.shortened)
-        for place, result in enumerate(self._conversation.results):
-            if any(len(text) > least for text in result.texts):
-                yield place
 
     @property
     def sent(self) -> SentResults:
@@ -390,15 +356,13 @@ class ResultMemory:
         return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
 
     def _find_words(self, place: int) -> ShortenedWords | None:
-        if not self.shortened or not self.keys.is_identifiable(place):
+        if not self.shortened or self.ids.digest_at(place) == _UNKNOWN:
             return None
-        # It may have gone out alone, before a client that lost its connection sent everything.
-        words = self.shortened.get(self.keys[place])
-        return words or self.shortened.get(self._held_keys[place])
+        found = map(self.shortened.get, self.ids.keys(place))
+        return next((words for words in found if words is not None), None)
 
     def _was_sent_whole(self, place: int) -> bool:
-        keys = (self.keys[place], self._held_keys[place])
-        return any(self._was_whole(self.opening + key) for key in keys)
+        return any(self.was_whole(self.opening + key) for key in self.ids.keys(place))
 
 
 class Memories(NamedTuple):
@@ -415,62 +379,39 @@ class Memories(NamedTuple):
     is_being_read: bool = False
 
     def meet(
-        self, conversation: Conversation, now: float, lifetime: float, *, observed: bool
-    ) -> ConversationContext:
-        """Return what is known of the conversation that a request continues.
+        self,
+        conversation: Conversation,
+        now: float,
+        lifetime: float,
+        *,
+        observed: bool,
+        held: bytes | None = None,
+    ) -> Recalled:
+        """Return what is known of the conversation that a request continues, as `lookup` does.
 
         A conversation that was masked until now is observed from there, and no longer known as one
         that was masked.
         """
-        was_sent = self.sent.lookup(conversation, now, lifetime)
+        was_sent = self.sent.lookup(conversation, now, lifetime, held)
         if not observed or self.observed is None:
             return was_sent
-        self.sent.forget(conversation)
-        was_observed = self.observed.lookup(conversation, now, lifetime)
-        return max(was_observed, was_sent, key=_time_of)
+        self.sent.forget(conversation, "all")
+        was_observed = self.observed.lookup(conversation, now, lifetime, held)
+        return max(was_observed, was_sent, key=lambda each: (each.last_met, each.is_known))
 
-    def meet_results(
-        self, conversation: Conversation, *, observed: bool, held: bytes | None = None
-    ) -> ResultMemory:
-        """Return what is known of the results of the conversation that a request continues.
-
-        held: by what it is recognized where the provider holds its history.
-        """
-        was_sent = self.sent.lookup_results(conversation, held)
-        if not observed or self.observed is None:
-            return was_sent
-        self.sent.forget_results(conversation)
-        was_observed = self.observed.lookup_results(conversation, held)
-        return was_observed if was_observed.is_known or not was_sent.is_known else was_sent
-
-    def keep_results(self, known: ResultMemory, arrived: Arrived, *, observed: bool) -> None:
-        """Remember which results of a request are sent shortened."""
+    def keep(
+        self, recalled: Recalled, past: Past | None, arrived: Arrived | None, *, observed: bool
+    ) -> None:
+        """Remember a request in its conversation, as `store` does."""
         memory = self.observed if observed else self.sent
         if memory is not None:
-            memory.store_results(known, arrived)
+            memory.store(recalled, past, arrived)
 
-    def keep(self, context: ConversationContext, past: Past | None, *, observed: bool) -> None:
-        """Remember a request in its conversation."""
-        memory = self.observed if observed else self.sent
-        if memory is not None:
-            memory.store(context, past)
-
-    def forget(self, conversation: Conversation, *, cleared_only: bool = False) -> None:
-        """Forget the conversation that a request continues, or what its provider cleared in it."""
+    def forget(self, conversation: Conversation, what: Forgotten) -> None:
+        """Forget of the conversation that a request continues what is not sent so any more."""
         for memory in (self.sent, self.observed):
             if memory is not None:
-                memory.forget(conversation, cleared_only=cleared_only)
-
-    def forget_results(self, conversation: Conversation) -> None:
-        """Forget that results of a request were shortened, because they are sent whole."""
-        for memory in (self.sent, self.observed):
-            if memory is not None:
-                memory.forget_results(conversation)
-
-
-def _time_of(context: ConversationContext) -> float:
-    """Return when a conversation was last met, in seconds; before all times if it never was."""
-    return float("-inf") if context.past is None else context.past.sent
+                memory.forget(conversation, what)
 
 
 def _find_least(shortened: Shortened) -> int:
@@ -478,48 +419,16 @@ def _find_least(shortened: Shortened) -> int:
     return min((words.max_chars for words in shortened.values()), default=0)
 
 
-def _with_request(known: Remembered, answers: Sequence[bytes]) -> Remembered:
+def _with_request(remembered: Remembered, context: ConversationContext) -> Remembered:
     """Return what is remembered with a request, in place of the earlier ones of its conversation.
 
     The very object comes back if nothing is to be changed, as where the window remembers it.
     """
-    anchor = Anchor(len(answers), answers[-1] if answers else b"")
-    requests = tuple([each for each in known.requests if not _is_on(each, answers)])
-    if not any(past.last[:2] == anchor[:2] for past in known.branches):
-        requests = (anchor, *requests)
-    return known if requests == known.requests else known._replace(requests=requests)
-
-
-class ResultKeys:
-    """What tells the results of conversations with one opening apart, by their places in a request.
-
-    A result is known by its id and its texts, and by all answers before it.
-
-    answers: the digests of these; None if the request does not show them, because the provider
-        holds the history. Its ids are the provider's own then, and are not used again.
-    """
-
-    def __init__(self, conversation: Conversation, answers: Sequence[bytes] | None = None) -> None:
-        self._conversation, self._answers = conversation, answers
-        self._ids = ResultIds(conversation)
-
-    @cached_property
-    def _starts(self) -> Sequence[int]:
-        wire = self._conversation.wire
-        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
-        return [answer.start for answer in found]
-
-    def is_identifiable(self, place: int) -> bool:
-        """Whether a result can be told from others."""
-        return self._ids.digest_at(place) != _UNKNOWN
-
-    def __getitem__(self, place: int) -> bytes:
-        digest = self._ids.digest_at(place)
-        if self._answers is None:
-            return blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
-        before = bisect_right(self._starts, self._conversation.results[place].element)
-        answers = self._answers[before - 1] if before else b""
-        return blake2b(answers + digest, digest_size=_RESULT_DIGEST_BYTES).digest()
+    end = context.anchor._replace(read=None)
+    left = tuple([each for each in remembered.requests if not _is_on(each, context.answers)])
+    if not any(past.last[:2] == end[:2] for past in remembered.branches):
+        left = (end, *left)
+    return remembered if left == remembered.requests else remembered._replace(requests=left)
 
 
 def _is_bound_after(conversation: Conversation, first: int) -> bool:
@@ -608,9 +517,14 @@ def _chain(conversation: Conversation) -> _Chain:
 
 
 class ResultIds:
-    """The ids of a request's tool results, by their places; worked out when they are asked for."""
+    """What tells a request's tool results from others, by their places; found when asked for.
 
-    def __init__(self, conversation: Conversation) -> None:
+    answers: the digests of its answers; None if it does not show them, because the provider holds
+        the history. The ids of its calls are the provider's own then, and are not used again.
+    """
+
+    def __init__(self, conversation: Conversation, answers: Sequence[bytes] | None = None) -> None:
+        self._conversation, self._answers = conversation, answers
         self._results = conversation.results
         self._known = conversation.parsed
 
@@ -633,6 +547,26 @@ class ResultIds:
             return digests[0]
         first = bisect_left(self._results, element, key=lambda result: result.element)
         return digests[place - first]
+
+    def keys(self, place: int) -> tuple[bytes, ...]:
+        """Return by what a result is remembered that was shortened: itself and all answers before.
+
+        Then by itself alone: it may have gone out so, before a client that lost its connection
+        sends everything.
+        """
+        digest = self.digest_at(place)
+        alone = blake2b(digest, person=b"held", digest_size=_RESULT_DIGEST_BYTES).digest()
+        if self._answers is None:
+            return (alone,)
+        before = bisect_right(self._starts, self._results[place].element)
+        answers = self._answers[before - 1] if before else b""
+        return blake2b(answers + digest, digest_size=_RESULT_DIGEST_BYTES).digest(), alone
+
+    @cached_property
+    def _starts(self) -> Sequence[int]:
+        wire = self._conversation.wire
+        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
+        return [answer.start for answer in found]
 
 
 _UNKNOWN = b""
@@ -726,53 +660,57 @@ def _is_on(anchor: Anchor, answers: Sequence[bytes]) -> bool:
     return not count or (count <= len(answers) and digest == answers[count - 1])
 
 
-def _follow(past: Past, answers: Sequence[bytes]) -> Past | None:
-    """Return the part of a past that a request shares; None if there is none.
-
-    If the user has gone back in the conversation, the moves after that place are gone, too.
-    """
-    if not _is_on(past.met, answers):
-        return None
-    return replace(past, moves=tuple([m for m in past.moves if _is_on(m.anchor, answers)]))
-
-
-def _without_others(past: Past, results: ResultIds) -> Past:
-    """Return what was masked of these very results; the same object if that is everything."""
-    if all(results.has(result) for move in past.moves for result in move.results):
-        return past
-    left = (move._replace(results=tuple(filter(results.has, move.results))) for move in past.moves)
-    return replace(past, moves=tuple(move for move in left if move.results))
-
-
 def _has_read(anchor: Anchor, read: Sequence[bytes]) -> bool:
     """Whether a request that passes through a place has the results that were before it."""
     return not anchor.answers or anchor.read == read[anchor.answers - 1]
 
 
-def _is_same_run(followed: Past, read: Sequence[bytes], *, is_at_end: bool) -> bool:
-    """Whether a request has all results that were before the latest place which it shares."""
-    moves = followed.moves
-    latest = followed.last if is_at_end else moves[-1].anchor if moves else followed.met
-    return _has_read(latest, read)
+class _Shared(NamedTuple):
+    """What a request shares with a branch.
+
+    past: the branch as far as the request has its answers, with the masked results that it has.
+    answers: how many answers they share that came after the very same results, as far as the
+        branch's moves and its end tell.
+    goes_on: whether the branch ends within the request.
+    is_same: whether the results are the same, too, before the last place that they share.
+    is_continued: whether the request goes on from the branch's end, and so takes its place.
+    """
+
+    branch: Past
+    past: Past
+    answers: int
+    goes_on: bool
+    is_same: bool
+    is_continued: bool
+
+    @property
+    def masked(self) -> int:
+        """Of how many masked results the request has the very same."""
+        return sum(len(move.results) for move in self.past.moves)
 
 
-def _is_of(past: Past, chain: _Chain, results: ResultIds) -> bool:
-    """Whether anything is remembered of the very conversation that a request is of."""
-    followed = _follow(past, chain.answers)
-    if followed is None:
-        return False
-    is_at_end = _is_on(past.last, chain.answers)
-    if is_at_end and past.last.read is None:  # as files once were
-        return _has_nearly_all(followed, _without_others(followed, results))
-    return (is_at_end or bool(followed.moves)) and _is_same_run(
-        followed, chain.read, is_at_end=is_at_end
+def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
+    """Return what a request shares with a branch; None if that was first met with other answers."""
+    answers, read = chain
+    if not _is_on(branch.met, answers):
+        return None
+    goes_on = _is_on(branch.last, answers)
+    passed = [move for move in branch.moves if _is_on(move.anchor, answers)]
+    places = [move.anchor for move in passed] + ([branch.last] if goes_on else [])
+    alike = [place.answers for place in places if _has_read(place, read)]
+    is_same = bool(places) and _has_read(places[-1], read)
+    found = (move._replace(results=tuple(filter(results.has, move.results))) for move in passed)
+    # At the request's own place other results are those of another run. At an earlier one they may
+    # be its own, which its agent has edited since.
+    is_edited = branch.last.answers < len(answers)
+    return _Shared(
+        branch,
+        replace(branch, moves=tuple(move for move in found if move.results)),
+        answers=max(alike, default=0),
+        goes_on=goes_on,
+        is_same=is_same,
+        is_continued=goes_on and (is_same or is_edited),
     )
-
-
-def _has_nearly_all(followed: Past, own: Past) -> bool:
-    """Whether a request has three quarters of what was masked before its place."""
-    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
-    return 4 * same >= 3 * masked
 
 
 def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
@@ -781,71 +719,14 @@ def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
     It does not if the user went back, more was masked there, and the old end then went on; nor if
     the other is another run of the task, which goes on by itself.
     """
-    if not _is_on(past.last, context.answers):
+    if not (_is_on(past.last, context.answers) and _has_read(past.last, context.read)):
         return False
-    if past.last.read is not None and not _has_read(past.last, context.read):
-        return False
-    if later.moves[: len(past.moves)] == past.moves:  # as a rule, and quickly found
-        return True
     return _masked_words(past, past.last) <= _masked_words(later, past.last)
 
 
 def _masked_words(past: Past, until: Anchor) -> set[tuple[ResultId, Rendering]]:
     known = (move for move in past.moves if move.anchor.answers <= until.answers)
     return {(result, move.rendering) for move in known for result in move.results}
-
-
-class _Rank(NamedTuple):
-    """How well a request fits a conversation that has the same answers; the highest is taken.
-
-    likeness: 2 if the request has all that was masked in it; also if it has most of that and goes
-        on from the conversation's end, since an agent may edit results of its own. 1 if it has most
-        of it. 0 if not: then that is another conversation, such as a task that is run again.
-    agreed: how many of these answers they share with the same results before them: as a rule the
-        most with its own run, even if others were sent since at places that it has not reached.
-    before: how many answers they share before the request's own place, where any run may have been.
-    is_same: whether the request has the results, too, that were before the latest place which they
-        share: as a rule that is its own run, and no other.
-    fit: otherwise, of how many masked results the request has more than it lacks.
-    """
-
-    likeness: int
-    agreed: int
-    before: int
-    is_same: bool
-    fit: int
-
-
-def _rank(
-    followed: Past, own: Past, read: Sequence[bytes], before: int, *, is_at_end: bool, is_same: bool
-) -> _Rank:
-    """Rank a conversation by what it has masked so far, and by what of that the request has."""
-    has_all = own is followed
-    same, masked = (sum(len(move.results) for move in each.moves) for each in (own, followed))
-    has_most = 2 * same >= masked
-    shared = own.last if is_at_end else own.moves[-1].anchor if own.moves else own.met
-    passed = [own.met, *(move.anchor for move in own.moves), *([own.last] if is_at_end else [])]
-    agreed = max((each.answers for each in passed if _has_read(each, read)), default=0)
-    return _Rank(
-        likeness=2 if has_all or (has_most and is_at_end) else int(has_most),
-        agreed=min(agreed, before),
-        before=min(shared.answers, before),
-        is_same=is_same,
-        fit=0 if is_same else 2 * same - masked,
-    )
-
-
-def _count_before_latest(conversation: Conversation, answers: int) -> int:
-    """Return how many answers there are before the latest ones, which nothing stands between.
-
-    A client may write what it was answered at once as several messages.
-    """
-    at, elements = conversation.last_answer, conversation.elements
-    if conversation.wire.answers_in_runs:
-        return max(0, answers - 1)
-    while at >= 0 and elements[at].speaker == "assistant":
-        at, answers = at - 1, answers - 1
-    return answers
 
 
 # What else is known of a conversation by its marks and its opening.

@@ -21,7 +21,7 @@ from masking.arrival import (
 from masking.conversation import Conversation, index_request, read_again, with_targets
 from masking.edit.splice import apply
 from masking.errors import ProofError
-from masking.memory import ConversationContext, Memories, Past, ResultMemory, digest_opening
+from masking.memory import ConversationContext, Forgotten, Memories, Past, Recalled, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
 from masking.proof import Prover, Terms
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
@@ -181,34 +181,29 @@ def meet(
     Whatever will be sent as its client wrote it, because a strategy is off, is forgotten. Raises
     WireError if results that were shortened before cannot be.
     """
-    # At arrival: what was sent short stays so.
-    known, arrived = None, Arrived(client, client)
-    if memories is not None and not strategies.shortens:
-        memories.forget_results(client)
-    elif memories is not None:
+    recalled, context, sent = None, None, None
+    masks, shortens = strategies.schema1.masks, strategies.shortens
+    if memories is not None:
+        if held is None and not masks:
+            memories.forget(client, "masked" if shortens else "all")
         opening = None if held is None else held.continued.opening or b""
-        known = memories.meet_results(client, observed=observed, held=opening)
-        sent = known.sent
+        recalled = memories.meet(client, now, lifetime, observed=observed, held=opening)
+        context, sent = recalled.context, recalled.sent
         if held is not None:
             sent = sent._replace(asked=held.continued.asked)
-        arrived = arrive(client, strategies.arrival, sent)
-    elif strategies.shortens:
-        arrived = arrive(client, strategies.arrival)
-    # The window: what was masked stays so.
-    context = None
-    if memories is not None and held is None:
-        if not strategies.schema1.masks:
-            memories.forget(arrived.conversation)
-        context = memories.meet(arrived.conversation, now, lifetime, observed=observed)
-        if not (strategies.schema1.masks or context.drops_reasoning):
+        if context is not None and not (masks or context.drops_reasoning):
             context = None
+    # At arrival: what was sent short stays so.
+    arrived = Arrived(client, client)
+    if shortens:
+        arrived = arrive(client, strategies.arrival, sent)
     return Step(
         arrived=arrived,
         strategies=strategies,
         prices=prices,
         only=only,
         context=context,
-        known=known,
+        recalled=recalled,
         held=held,
         memories=memories,
         observed=observed,
@@ -229,7 +224,7 @@ class Step:
 
     arrived: the request, with its long results shortened.
     context: the conversation's past, which decides what stays masked; None if it is not remembered.
-    known: what is remembered of its results; None if they are not.
+    recalled: what is remembered of it; None if nothing is.
 
     The others are as in `meet`.
     """
@@ -239,7 +234,7 @@ class Step:
     prices: BoundaryPrices = FREE
     only: Container[int] | None = None
     context: ConversationContext | None = None
-    known: ResultMemory | None = None
+    recalled: Recalled | None = None
     held: ServerHeldRequest | None = None
     memories: Memories | None = None
     observed: bool = False
@@ -450,7 +445,7 @@ class Step:
 
         None if that is how it goes out, or if the conversation is remembered.
         """
-        if self.known is None or self.known.is_known:
+        if self.recalled is None or self.recalled.is_known or not self.strategies.shortens:
             return None
         arrived = find_lost(self.arrived, self.strategies.arrival)
         return None if arrived is None else replace(self, arrived=arrived).rewrite()
@@ -466,28 +461,21 @@ class Step:
 
     def remember(self, rewrite: Rewrite) -> None:
         """Remember that the request goes out like this."""
-        if self.memories is None or self.purpose != "answer":
+        if self.memories is None or self.recalled is None or self.purpose != "answer":
             return
-        if self.context is not None:
-            self.memories.keep(self.context, rewrite.past, observed=self.observed)
-        if self.known is not None and (self.held is None or self.held.continued.opening):
-            arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
-            self.memories.keep_results(self.known, arrived, observed=self.observed)
+        arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
+        is_placed = self.held is None or self.held.continued.opening is not None
+        self.memories.keep(
+            self.recalled,
+            rewrite.past,
+            arrived if self.strategies.shortens and is_placed else None,
+            observed=self.observed,
+        )
 
-    def forget_masked(self) -> None:
-        """Forget what was masked in its conversation, and what its provider cleared."""
+    def forget(self, what: Forgotten) -> None:
+        """Forget what is remembered of its conversation, as what was sent was not taken."""
         if self.memories is not None:
-            self.memories.forget(self.conversation)
-
-    def forget_cleared(self) -> None:
-        """Forget what its provider cleared in its conversation."""
-        if self.memories is not None:
-            self.memories.forget(self.conversation, cleared_only=True)
-
-    def forget_shortened(self) -> None:
-        """Forget which of its results were shortened."""
-        if self.memories is not None:
-            self.memories.forget_results(self.client)
+            self.memories.forget(self.client, what)
 
     def await_answer(self, place: bytes) -> PendingAnswer | None:
         """Return what is known of its conversation, for a request that continues its answer.
@@ -498,7 +486,8 @@ class Step:
             continued = self.held.continued.add(self.arrived)
             return PendingAnswer(place, self.held.history, continued)
         may_be_continued = self.client.wire.may_be_continued(self.client.document)
-        if self.known is None or not (may_be_continued and self.strategies.arrival.enabled):
+        is_wanted = self.strategies.shortens and self.strategies.arrival.enabled
+        if self.recalled is None or not (may_be_continued and is_wanted):
             return None
         continued = KnownConversation().extend(self.client).add(self.arrived)
         return PendingAnswer(place, ServerHistory(), continued)

@@ -7,7 +7,7 @@ import json
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from types import MappingProxyType
@@ -80,24 +80,16 @@ class ResultId(NamedTuple):
     digest: bytes
 
 
-Fields = Mapping[str, object]
-"""Fields of a record, by name, as JSON has them."""
-
-_NO_FIELDS: Fields = MappingProxyType({})
-
-
 class Move(NamedTuple):
     """A move of the boundary: the request that made it, what it masked, and how.
 
     results: those that it masked first.
-    unknown: what a later version has written of it, carried along.
     """
 
     anchor: Anchor
     boundary: BoundaryPosition
     results: tuple[ResultId, ...]
     rendering: Rendering
-    unknown: Fields = _NO_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +99,7 @@ class Past:
     `sent` is when that request left, in seconds of any clock that does not go back. `cleared` says
     whether the moves are those of what the provider was asked to clear; nothing is masked then.
     `drops_reasoning` says whether it was asked to drop reasoning that no longer fits; each later
-    request asks, too. `unknown` is what a later version has written of it, carried along.
+    request asks, too.
     """
 
     met: Anchor
@@ -116,7 +108,6 @@ class Past:
     sent: float
     cleared: bool = False
     drops_reasoning: bool = False
-    unknown: Fields = field(default_factory=dict)
 
     @property
     def position(self) -> BoundaryPosition:
@@ -439,14 +430,15 @@ def _is_maskable(result: ToolResult, rendering: Rendering) -> bool:
     return _masks_texts(result, rendering) or (rendering.images and bool(result.images))
 
 
-def _mask(result: ToolResult, rendering: Rendering, template: Template) -> Decision:
+def _mask(result: ToolResult, rendering: Rendering, *templates: Template) -> Decision:
+    """Mask a result that may be; each text by the first template whose words are short enough."""
     call_id, tool = result.call_id or "", result.tool
     must_shrink = rendering.must_shrink or result.kind == "text_parts"
     texts = result.texts if _masks_texts(result, rendering) else ()
     left = [
         (place, text)
         for place, text in enumerate(texts)
-        if not is_placeholder(result, place, template)
+        if not is_placeholder(result, place, templates[0])
     ]
     # An image's placeholder makes a result no longer, so masking twice masks no more than once.
     is_short = rendering.min_chars > 0 and sum(len(text) for _, text in left) < rendering.min_chars
@@ -457,14 +449,17 @@ def _mask(result: ToolResult, rendering: Rendering, template: Template) -> Decis
             reason = "too_short"
             continue
         whole = result.client_text(place)
-        placeholder = template.render(call_id, tool, whole, result.arguments)
-        # Shorter in characters, which is quickly found, and in estimated tokens.
-        if must_shrink and not (
-            len(placeholder) < len(text) and estimate_tokens(placeholder) < estimate_tokens(text)
-        ):
-            reason = "not_shorter"
+        for template in templates:
+            placeholder = template.render(call_id, tool, whole, result.arguments)
+            # Shorter in characters, which is quickly found, and in estimated tokens.
+            if not must_shrink or (
+                len(placeholder) < len(text)
+                and estimate_tokens(placeholder) < estimate_tokens(text)
+            ):
+                replacements.append(result.replace(place, placeholder))
+                break
         else:
-            replacements.append(result.replace(place, placeholder))
+            reason = "not_shorter"
     if rendering.images and result.images:
         images = map(result.replace_image, result.images)
         return Decision(result, "masked", sort_by_position((*replacements, *images)))
@@ -677,8 +672,9 @@ def _mask_again(
         known = layout.requests[move.anchor.answers].results
         places = [n for n, _, _ in move.results if n < known and n not in again]
         kept: dict[int, Decision] = {}
-        if move.rendering == rendering:
-            kept = {n: evaluated[n] for n in places if evaluated[n].reason == "masked"}
+        if move.rendering == rendering:  # but a template of its tool's own may be new
+            alike = (n for n in places if results[n].tool not in templates)
+            kept = {n: evaluated[n] for n in alike if evaluated[n].reason == "masked"}
         others = [n for n in places if n not in kept]
         if others:
             decisions = _mask_in_words([results[n] for n in others], move.rendering, templates)
@@ -693,7 +689,7 @@ def _mask_in_words(
 ) -> list[Decision]:
     """Mask results in the same words as before, whatever the settings say now.
 
-    But a tool with a template of its own has that, if it is shorter than the result. A content that
+    But a tool with a template of its own has that, where it is shorter than a text. A content that
     has become one which is never masked stays as it is.
     """
     template = parse_template(rendering.template, rendering.arguments_chars)
@@ -703,9 +699,9 @@ def _mask_in_words(
     for result in results:
         decision = Decision(result, "not_string")
         if _is_maskable(result, rendering):
-            decision = _mask(result, rendering, templates.get(result.tool, template))
-            if decision.reason == "not_shorter":
-                decision = _mask(result, rendering, template)
+            own = templates.get(result.tool)
+            words = (template,) if own is None else (own, template)
+            decision = _mask(result, rendering, *words)
         decisions.append(decision)
     return decisions
 
@@ -746,8 +742,6 @@ def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Mov
     if slides and len(moves) >= _SEPARATE_SLIDES:
         for at, (one, other) in enumerate(pairwise(moves)):
             if one.rendering == other.rendering:
-                joined = other._replace(
-                    results=(*one.results, *other.results), unknown={**one.unknown, **other.unknown}
-                )
+                joined = other._replace(results=(*one.results, *other.results))
                 return (*moves[:at], joined, *moves[at + 2 :], move)
     return (*moves, move)

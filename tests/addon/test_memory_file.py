@@ -16,6 +16,7 @@ import pytest
 from addon.memory import (
     FORM,
     decode_branches,
+    decode_shortened,
     encode_branches,
     encode_shortened,
 )
@@ -57,7 +58,7 @@ _ELSEWHERE = Past(met=PAST.last, last=PAST.last, sent=PAST.sent + 20.0)
 
 
 def test_what_the_model_had_read_at_a_place_is_a_field_beside_it() -> None:
-    """So that earlier versions read the place, and carry the field along."""
+    """As 0.2.0 wrote the place alone."""
     (move,) = PAST.moves
     moved = replace(PAST, moves=(move._replace(anchor=move.anchor._replace(read=b"\3" * 8)),))
     known = replace(moved, last=PAST.last._replace(read=b"\4" * 8))
@@ -228,12 +229,32 @@ def test_what_version_0_2_0_wrote_is_read() -> None:
     assert (past,) == decode_branches(written)
 
 
-def test_what_a_later_version_adds_is_carried_along() -> None:
-    (past,) = json.loads(encode_branches((PAST,)))
-    past["arrival"] = {"whole": [1, 2]}
-    past["moves"][0]["why"] = "it paid"
-    (known,) = decode_branches(json.dumps([past]))
-    assert [past] == json.loads(encode_branches((replace(known, sent=PAST.sent),)))
+def test_what_version_0_3_0_wrote_is_read() -> None:
+    """What the model had read, what its provider cleared or dropped, and what was shortened."""
+    branches = (
+        '[{"met":[3,"00"],"moves":[],"last":[12,"0a"],"sent":1.5,"read":"0b","cleared":[{"at":[9,'
+        '"ff"],"boundary":[4,6],"results":[[5,3,"02"]],"rendering":{"template":"-",'
+        '"must_shrink":false,"in_lists":true,"images":true,"arguments_chars":120,"min_chars":0},'
+        '"read":"0c"}],"drops_reasoning":true}]'
+    )
+    rendering = Rendering("-", False, in_lists=True, images=True, arguments_chars=120)
+    anchor = Anchor(9, b"\xff", b"\x0c")
+    move = Move(anchor, BoundaryPosition(4, 6), (ResultId(5, 3, b"\2"),), rendering)
+    past = Past(
+        met=Anchor(3, b"\0"),
+        moves=(move,),
+        last=Anchor(12, b"\n", b"\x0b"),
+        sent=1.5,
+        cleared=True,
+        drops_reasoning=True,
+    )
+    assert (past,) == decode_branches(branches)
+    shortened = (
+        '{"words":[{"max_chars":8000,"head_chars":3000,"tail_chars":2000,"marker_template":'
+        '"{recall}","arguments_chars":60}],"results":{"0001":0},"requests":[[3,"03"]]}'
+    )
+    words = ShortenedWords(8_000, 3_000, 2_000, "{recall}", 60)
+    assert ({b"\0\1": words}, (Anchor(3, b"\3"),)) == decode_shortened(shortened)
 
 
 def change(folder: Path, *statements: str) -> None:

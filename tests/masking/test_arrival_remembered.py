@@ -271,6 +271,19 @@ def test_where_the_window_is_switched_off_all_goes_whole_and_is_forgotten(writer
 
 @as_one_test
 @IN_EVERY_FORMAT
+def test_so_it_is_of_shortened_results_that_were_masked(writer: Writer) -> None:
+    """A result is known as its client sends it, whatever was made of it."""
+    proxy, made = Remembering(), requests(writer, 6)
+    both = replace(ON, schema1=SLIDING)
+    sent = [proxy.send(told.read(), both, SLIDING.prices) for told in made[:5]]
+    assert frozenset({0, 1, 2}) == sent[-1].masked
+    assert proxy.memory._known
+    proxy.send(made[5].read(), replace(both, schema1=replace(SLIDING, enabled=False)))
+    assert not proxy.memory._known
+
+
+@as_one_test
+@IN_EVERY_FORMAT
 def test_who_goes_back_finds_what_was_sent_then(writer: Writer) -> None:
     proxy, made = Remembering(), requests(writer, 3)
     for number, strategies in enumerate((STOPPED, ON, OTHER)):
@@ -294,12 +307,12 @@ def test_results_that_are_forgotten_are_those_of_the_request(writer: Writer) -> 
     proxy, made = Remembering(), requests(writer, 2)
     other = writer.tell(TASK, *turn("x", write_lines("x")))
     never = writer.tell(User("Something else."), *turn("x", write_lines("x")))
-    proxy.memory.forget_results(never.read())
+    proxy.memory.forget(never.read(), "all")
     for told in (*made, other):
         proxy.send(told.read(), ON)
-    proxy.memory.forget_results(never.read())
-    proxy.memory.forget_results(writer.tell(TASK).read())
-    proxy.memory.forget_results(made[0].read())
+    proxy.memory.forget(never.read(), "all")
+    proxy.memory.forget(writer.tell(TASK).read(), "all")
+    proxy.memory.forget(made[0].read(), "all")
     proxy.restart()
     assert [WHOLE, SHORT] == lengths_of(proxy.send(made[1].read(), STOPPED))
     assert [SHORT] == lengths_of(proxy.send(other.read(), STOPPED))
@@ -315,8 +328,8 @@ def test_what_is_shortened_counts_as_what_is_remembered_and_is_bounded() -> None
     memory = BoundaryMemory(note, max_results=3)
     talks = [WRITERS[0].tell(User(f"{n}"), *turn("a", write_lines(f"{n}"))) for n in range(4)]
     for told in talks:
-        known = memory.lookup_results(told.read())
-        memory.store_results(known, arrive(told.read(), SHORTENS, known.sent))
+        known = memory.lookup(told.read(), 0.0, 300.0)
+        memory.store(known, None, arrive(told.read(), SHORTENS, known.sent))
     assert [digest_opening(talks[0].read())] == forgotten
     memory.load([(b"1", Remembered(shortened={b"k": SHORTENS.words}))])
     assert Remembered(shortened={b"k": SHORTENS.words}).size == 1

@@ -98,10 +98,10 @@ class Session:
         if step.way == "direct":
             return None
         conversation = read_request(self.body, MESSAGES)
-        context = self.memory.lookup(conversation, 0.0, DAY)
+        known = self.memory.lookup(conversation, 0.0, DAY)
         strategies = replace(self.others, schema1=step.policy)
-        rewrite = rewrite_request(conversation, strategies, context=context)
-        self.memory.store(context, rewrite.past)
+        rewrite = rewrite_request(conversation, strategies, context=known.context)
+        self.memory.store(known, rewrite.past)
         return rewrite
 
     def _is_taken(self, sent: dict[str, Any]) -> bool:

@@ -415,9 +415,9 @@ def test_a_memory_masks_again_what_it_masked(writer: Writer) -> None:
         part = told.until(end).read()
         if not _is_asked(part):
             continue
-        context = memory.lookup(part, float(end), 300.0)
-        found = rewrite_request(part, Strategies(schema1=PRICED), context=context)
-        memory.store(context, found.past)
+        known = memory.lookup(part, float(end), 300.0)
+        found = rewrite_request(part, Strategies(schema1=PRICED), context=known.context)
+        memory.store(known, found.past)
         assert masked <= found.masked
         masked = found.masked
     assert masked
@@ -431,9 +431,9 @@ def test_a_memory_masks_no_result_because_of_another_one(writer: Writer, again: 
     memory = BoundaryMemory()
 
     def send(told: Told, now: int) -> Rewrite:
-        context = memory.lookup(told.read(), float(now), 300.0)
-        sent = rewrite_request(told.read(), chosen, context=context)
-        memory.store(context, sent.past)
+        known = memory.lookup(told.read(), float(now), 300.0)
+        sent = rewrite_request(told.read(), chosen, context=known.context)
+        memory.store(known, sent.past)
         return sent
 
     for count in range(1, 14):

@@ -106,10 +106,10 @@ class Session:
             lifetime=marks.last_lifetime,
         )
         lifetime = estimate_lifetime(marks, pricing.cache.lifetime)
-        context = self._memory.lookup(conversation, self._now, lifetime)
+        known = self._memory.lookup(conversation, self._now, lifetime)
         strategies, prices = Strategies(schema1=self.policy), price_boundary(pricing, marks=marks)
-        rewrite = rewrite_request(conversation, strategies, prices=prices, context=context)
-        self._memory.store(context, rewrite.past)
+        rewrite = rewrite_request(conversation, strategies, prices=prices, context=known.context)
+        self._memory.store(known, rewrite.past)
         return rewrite
 
 

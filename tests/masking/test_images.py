@@ -305,9 +305,9 @@ def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
 
     def send(told: Told, rule: MaskPolicy) -> Rewrite:
         conversation = told.read()
-        context = memory.lookup(conversation, 0.0, 300.0)
-        found = rewrite_request(conversation, Strategies(schema1=rule), context=context)
-        memory.store(context, found.past)
+        known = memory.lookup(conversation, 0.0, 300.0)
+        found = rewrite_request(conversation, Strategies(schema1=rule), context=known.context)
+        memory.store(known, found.past)
         return found
 
     first = policy(SLIDING, mask_text_parts=False)

@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import orjson
 import pytest
@@ -13,6 +12,7 @@ from masking.conversation import read_conversation
 from masking.memory import (
     Anchor,
     BoundaryMemory,
+    ConversationContext,
     Move,
     Past,
     Remembered,
@@ -44,7 +44,7 @@ def body(messages: list[ChatMessage]) -> Conversation:
 
 
 def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
-    return BoundaryMemory().lookup(body(cut(messages, count)), 0.0, 300.0).anchor
+    return find(BoundaryMemory(), cut(messages, count)).anchor
 
 
 def cut(messages: list[ChatMessage], count: int) -> list[ChatMessage]:
@@ -60,6 +60,14 @@ def move(count: int, messages: list[ChatMessage] = TALK) -> Move:
 
 def past(count: int, *moves: Move, messages: list[ChatMessage] = TALK, sent: float = 0.0) -> Past:
     return Past(met=anchor(0), moves=moves, last=anchor(count, messages), sent=sent)
+
+
+def find(
+    memory: BoundaryMemory, messages: list[ChatMessage], now: float = 0.0
+) -> ConversationContext:
+    context = memory.lookup(body(messages), now, 300.0).context
+    assert context is not None
+    return context
 
 
 def keep(memory: BoundaryMemory, what: Past, messages: list[ChatMessage]) -> None:
@@ -285,7 +293,7 @@ def test_a_place_that_the_request_does_not_have_has_no_result() -> None:
 
 
 def test_what_is_not_known_is_first_met() -> None:
-    context = BoundaryMemory().lookup(body(TALK), 5.0, 300.0)
+    context = find(BoundaryMemory(), TALK, 5.0)
     assert (None, "first met", anchor(3)) == (context.past, context.state, context.anchor)
 
 
@@ -293,21 +301,21 @@ def test_what_is_not_known_is_first_met() -> None:
 def test_after_a_longer_pause_the_prefix_is_taken_for_forgotten(now: float, state: str) -> None:
     memory = BoundaryMemory()
     keep(memory, past(3), TALK)
-    assert state == memory.lookup(body([*TALK, *turn("d")]), now, 300.0).state
+    assert state == find(memory, [*TALK, *turn("d")], now).state
 
 
 def test_a_request_continues_its_conversation_with_all_its_moves() -> None:
     memory = BoundaryMemory()
     known = past(3, move(1), move(3))
     keep(memory, known, TALK)
-    assert known == memory.lookup(body([*TALK, *turn("d")]), 0.0, 300.0).past
+    assert known == find(memory, [*TALK, *turn("d")]).past
 
 
 def test_where_a_user_went_back_the_later_moves_are_gone() -> None:
     memory = BoundaryMemory()
     keep(memory, past(3, move(1), move(3)), TALK)
     other = [*TALK[:4], *turn("x"), *turn("y")]
-    found = memory.lookup(body(other), 0.0, 300.0).past
+    found = find(memory, other).past
     assert found is not None
     assert (move(1),) == found.moves
 
@@ -318,15 +326,15 @@ def test_another_conversation_with_the_same_opening_does_not_take_its_place() ->
     first, second = past(3, move(2)), past(2, move(1, other), messages=other)
     keep(memory, first, TALK)
     keep(memory, second, other)
-    assert first == memory.lookup(body(TALK), 0.0, 300.0).past
-    assert second == memory.lookup(body(other), 0.0, 300.0).past
+    assert first == find(memory, TALK).past
+    assert second == find(memory, other).past
 
 
 def test_a_request_that_is_sent_twice_at_once_is_remembered_once() -> None:
     counts: list[int] = []
     memory = BoundaryMemory(lambda _, known: counts.append(len(known.branches)))
-    for context in [memory.lookup(body(TALK), 0.0, 300.0) for _ in range(2)]:
-        memory.store(context, past(3, move(1)))
+    for known in [memory.lookup(body(TALK), 0.0, 300.0) for _ in range(2)]:
+        memory.store(known, past(3, move(1)))
     assert [1, 1] == counts
 
 
@@ -334,9 +342,9 @@ def test_a_conversation_met_in_its_middle_is_not_taken_for_one_with_the_same_ope
     memory = BoundaryMemory()
     late = Past(met=anchor(2), last=anchor(3), sent=0.0)
     keep(memory, late, TALK)
-    assert memory.lookup(body([*OPENING, *turn("x"), *turn("y")]), 0.0, 300.0).past is None
-    assert memory.lookup(body(OPENING), 0.0, 300.0).past is None
-    assert late == memory.lookup(body(TALK), 0.0, 300.0).past
+    assert find(memory, [*OPENING, *turn("x"), *turn("y")]).past is None
+    assert find(memory, OPENING).past is None
+    assert late == find(memory, TALK).past
 
 
 def edited(messages: list[ChatMessage], place: int) -> list[ChatMessage]:
@@ -349,7 +357,7 @@ def test_only_the_very_same_results_are_known() -> None:
     memory = BoundaryMemory()
     both = move(3)._replace(results=tuple(ResultIds(body(TALK))[n] for n in range(2)))
     keep(memory, past(3, move(2, edited(TALK, 0)), both), TALK)
-    found = memory.lookup(body(edited(TALK, 1)), 0.0, 300.0).past
+    found = find(memory, edited(TALK, 1)).past
     assert found is not None
     assert (both._replace(results=both.results[:1]),) == found.moves
 
@@ -361,8 +369,8 @@ def test_of_two_conversations_with_the_same_answers_that_with_the_same_results_i
     second = past(2, move(2)._replace(results=(ResultIds(body(other))[1],)), messages=other)
     keep(memory, first, TALK)
     keep(memory, second, other)
-    assert first == memory.lookup(body(TALK), 0.0, 300.0).past
-    assert second == memory.lookup(body(other), 0.0, 300.0).past
+    assert first == find(memory, TALK).past
+    assert second == find(memory, other).past
 
 
 def test_what_is_read_late_comes_before_what_was_met_since() -> None:
@@ -380,11 +388,11 @@ def test_what_is_read_late_comes_before_what_was_met_since() -> None:
 def test_what_is_sent_whole_is_forgotten() -> None:
     changes: list[tuple[bytes, int]] = []
     memory = BoundaryMemory(lambda opening, known: changes.append((opening, len(known.branches))))
-    memory.forget(body(TALK))
+    memory.forget(body(TALK), "masked")
     keep(memory, past(3, move(1)), TALK)
-    memory.forget(body([*TALK, *turn("d")]))
-    memory.forget(body(TALK))
-    assert memory.lookup(body(TALK), 0.0, 300.0).past is None
+    memory.forget(body([*TALK, *turn("d")]), "masked")
+    memory.forget(body(TALK), "masked")
+    assert find(memory, TALK).past is None
     assert [(digest_opening(body(TALK)), 1), (digest_opening(body(TALK)), 0)] == changes
 
 
@@ -406,22 +414,8 @@ def test_what_another_run_sends_whole_is_remembered_of_this_one(
     memory = BoundaryMemory()
     known = past(3, move(2))
     keep(memory, known, TALK)
-    memory.forget(body(other))
-    assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
-
-
-@pytest.mark.parametrize(("place", "is_left"), [(0, True), (2, False)])
-def test_of_a_file_without_results_at_places_what_was_masked_tells_which_it_is(
-    place: int, is_left: bool
-) -> None:
-    memory = BoundaryMemory()
-    made = move(2)._replace(anchor=anchor(2)._replace(read=None))
-    known = replace(past(3, made), last=anchor(3)._replace(read=None))
-    keep(memory, known, TALK)
-    found = memory.lookup(body(edited(TALK, place)), 0.0, 300.0)
-    assert (None if is_left else known) == found.continued
-    memory.forget(body(edited(TALK, place)))
-    assert (known if is_left else None) == memory.lookup(body(TALK), 0.0, 300.0).past
+    memory.forget(body(other), "masked")
+    assert (known if is_left else None) == find(memory, TALK).past
 
 
 def test_another_run_with_nothing_masked_is_not_covered() -> None:
@@ -430,14 +424,14 @@ def test_another_run_with_nothing_masked_is_not_covered() -> None:
     keep(memory, past(2), TALK[:6])
     keep(memory, past(2, messages=other), other[:6])
     keep(memory, past(3, messages=other), other)
-    assert past(2) == memory.lookup(body(TALK), 0.0, 300.0).past
+    assert past(2) == find(memory, TALK).past
 
 
 def test_forgetting_one_conversation_leaves_others() -> None:
     memory = BoundaryMemory()
     keep(memory, past(3, move(1)), TALK)
-    memory.forget(body([{"role": "user", "content": "Something else."}]))
-    assert memory.lookup(body(TALK), 0.0, 300.0).past == past(3, move(1))
+    memory.forget(body([{"role": "user", "content": "Something else."}]), "masked")
+    assert find(memory, TALK).past == past(3, move(1))
 
 
 def test_of_conversations_with_the_same_opening_those_met_elsewhere_stay() -> None:
@@ -446,8 +440,8 @@ def test_of_conversations_with_the_same_opening_those_met_elsewhere_stay() -> No
     keep(memory, late, TALK)
     other = [*OPENING, *turn("x")]
     keep(memory, past(1, move(1, other), messages=other), other)
-    memory.forget(body(other))
-    found = [memory.lookup(body(talk), 0.0, 300.0).past for talk in (TALK, other)]
+    memory.forget(body(other), "masked")
+    found = [find(memory, talk).past for talk in (TALK, other)]
     assert [late, None] == found
 
 
@@ -458,7 +452,7 @@ def test_the_longest_unused_are_forgotten_first() -> None:
     ]
     for n in (0, 1, 0, 2):
         keep(memory, past(1, messages=talks[n]), talks[n])
-    known = [memory.lookup(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    known = [find(memory, talk).past is not None for talk in talks]
     assert [True, False, True] == known
 
 
@@ -484,7 +478,7 @@ def test_so_they_are_where_the_results_of_all_become_too_many() -> None:
         made = move(1, talks[n])
         made = made._replace(results=made.results * places)
         keep(memory, past(1, made, messages=talks[n]), talks[n])
-    known = [memory.lookup(body(talk), 0.0, 300.0).past is not None for talk in talks]
+    known = [find(memory, talk).past is not None for talk in talks]
     assert [False, True, True] == known
     assert (digest_opening(body(talks[0])), 0) == changes[-1]
     keep(memory, past(1, move(1)._replace(results=move(1).results * 7)), TALK)
@@ -511,7 +505,7 @@ def test_the_branches_of_one_opening_are_bounded() -> None:
 def test_what_was_remembered_before_can_be_loaded() -> None:
     memory = BoundaryMemory()
     memory.load([(digest_opening(body(TALK)), Remembered((past(3, move(1)),)))])
-    assert past(3, move(1)) == memory.lookup(body(TALK), 0.0, 300.0).past
+    assert past(3, move(1)) == find(memory, TALK).past
 
 
 # The hold-out: which conversations are observed only.

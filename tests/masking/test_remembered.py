@@ -64,9 +64,9 @@ class Session:
         only = frozenset[int]() if held else None
         if self.memory is None:
             return rewrite_request(conversation, strategies, only=only)
-        context = self.memory.lookup(conversation, now, lifetime)
-        outcome = rewrite_request(conversation, strategies, only=only, context=context)
-        self.memory.store(context, outcome.past)
+        known = self.memory.lookup(conversation, now, lifetime)
+        outcome = rewrite_request(conversation, strategies, only=only, context=known.context)
+        self.memory.store(known, outcome.past)
         return outcome
 
     def play(self, messages: list[ChatMessage] = TALK) -> list[frozenset[int]]:
@@ -336,6 +336,41 @@ def test_runs_of_a_task_with_the_same_answers_change_nothing_in_each_other(
             assert alone[n].send(request).masked == together.send(request).masked
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from(["on", "on", "on", "again", "fork", "run", "back"]),
+            st.sampled_from(SAID),
+        ),
+        min_size=20,
+        max_size=60,
+    ),
+    st.sampled_from([1.0, 0.5, 0.1]),
+)
+def test_forks_runs_and_second_tries_unmask_nothing(
+    steps: list[tuple[int, str, str]], read: float
+) -> None:
+    """Agents with one task and the same answers; each is at a request of its own."""
+    session = remembering(dataclasses.replace(TENTH, cache_read_ratio=read, cache_write_ratio=1.0))
+    agents, sent = [TALK[:1]], [frozenset[int]()]
+    for number, kind, said in steps:
+        at = number % len(agents)
+        messages = agents[at]
+        if kind in ("fork", "run"):
+            kept = messages if kind == "fork" else TALK[:1]
+            agents.append(kept[: len(kept) // 4 * 2 + 1])
+            sent.append(frozenset())
+            at = len(agents) - 1
+        elif kind == "back":
+            agents[at], sent[at] = messages[:-2] or messages, frozenset()
+        if kind != "again":
+            agents[at] = [*agents[at], *turn(f"call_{len(agents[at])}", f"{at} {said}")]
+        masked = session.send(agents[at]).masked
+        assert sent[at] <= masked
+        sent[at] = masked
+
+
 def test_a_request_that_goes_back_can_be_sent_twice_while_the_conversation_goes_on() -> None:
     """Two sessions that were forked, and the provider of one of them is busy."""
     session = remembering(dataclasses.replace(TENTH, max_loss=1.0))
@@ -390,14 +425,30 @@ def edit(messages: list[ChatMessage], place: int) -> list[ChatMessage]:
     return [*messages[:at], cleared, *messages[at + 1 :]]
 
 
-def test_an_agent_that_clears_a_result_unmasks_no_other_one() -> None:
-    """Although another conversation began alike, of which nothing was ever masked."""
+@pytest.mark.parametrize("place", [0, 4])
+def test_an_agent_that_clears_a_result_unmasks_no_other_one(place: int) -> None:
+    """Although others began alike, before it and since, of which nothing was ever masked."""
     session = remembering()
     session.send([*TALK[:1], *turn("other")])
     before = session.play(TALK[:81])[-1]
+    session.send([*TALK[:1], *turn("another")])
     session.policy = dataclasses.replace(TENTH, window_turns=30)
-    assert before - {4} == session.send(edit(TALK[:81], 4)).masked
-    assert 4 in before
+    assert before - {place} == session.send(edit(TALK[:81], place)).masked
+    assert place in before
+
+
+def test_an_agent_that_clears_most_results_unmasks_none_that_are_left() -> None:
+    """Although a fork has masked few, and all that it has are left."""
+    session = remembering()
+    masked = session.play(TALK[:41])[-1]
+    session.send([*TALK[:41], *turn("fork")])
+    before = session.play(TALK[:101])[-1]
+    session.policy = dataclasses.replace(TENTH, window_turns=60)
+    later, cleared = sorted(before - masked), TALK[:101]
+    for place in later[:-3]:
+        cleared = edit(cleared, place)
+    assert masked | {*later[-3:]} == session.send(cleared).masked
+    assert len(later) - 3 > len(masked) + 3
 
 
 def test_edits_leave_no_more_and_more_conversations_behind() -> None:

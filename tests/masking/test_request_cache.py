@@ -138,7 +138,7 @@ def test_so_it_is_where_its_past_is_remembered(writer: Writer, name: str) -> Non
             seen = memory.lookup(request, 400.0 * now if now > 10 else now, 300.0)
             chosen = POLICIES[name] if now % 5 else policy(POLICIES[name], min_chars=9)
             strategies = Strategies(schema1=chosen)
-            found = rewrite_request(request, strategies, context=seen)
+            found = rewrite_request(request, strategies, context=seen.context)
             memory.store(seen, found.past)
             yield found
 

@@ -46,9 +46,7 @@ def test_without_a_memory_nothing_is_remembered_and_nothing_to_forget() -> None:
     step = take_step(4, None)
     rewrite = step.rewrite()
     step.remember(rewrite)
-    step.forget_masked()
-    step.forget_cleared()
-    step.forget_shortened()
+    step.forget("all")
     assert {0, 1, 2} == rewrite.masked
     assert (None, None) == (step.context, step.await_answer(b"place"))
 
@@ -70,11 +68,10 @@ def test_what_was_masked_is_forgotten_once_that_was_refused() -> None:
     memories = Memories(BoundaryMemory())
     step = take_step(4, memories)
     step.remember(step.rewrite())
-    step.forget_cleared()
+    step.forget("cleared")
     assert step.context is not None
     assert ("first met", "warm") == (step.context.state, _state(take_step(5, memories)))
-    step.forget_masked()
-    step.forget_shortened()
+    step.forget("all")
     assert "first met" == _state(take_step(5, memories))
 
 

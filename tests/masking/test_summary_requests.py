@@ -226,9 +226,9 @@ class Agent:
         conversation = read_request(json.dumps({"messages": messages}).encode())
         if self.memory is None:
             return rewrite_request(conversation, self.strategies)
-        context = self.memory.lookup(conversation, 0.0, 300.0)
-        outcome = rewrite_request(conversation, self.strategies, context=context)
-        self.memory.store(context, outcome.past)
+        known = self.memory.lookup(conversation, 0.0, 300.0)
+        outcome = rewrite_request(conversation, self.strategies, context=known.context)
+        self.memory.store(known, outcome.past)
         return outcome
 
     def work(self, messages: list[ChatMessage]) -> list[bytes]:

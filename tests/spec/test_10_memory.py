@@ -10,11 +10,22 @@ from dataclasses import replace
 
 import pytest
 
-from masking import MaskPolicy
+from masking import MaskPolicy, RedactionPolicy
 from masking.conversation import read_conversation
 from masking.memory import digest_opening
+from masking.rewrite import Strategies
 from masking.wire import CHAT as CHAT_WIRE
-from tests.spec.talk import CACHED, CHAT, OUTPUT, SHORT, Proxy, mask, reasons, requests
+from tests.spec.talk import (
+    CACHED,
+    CHAT,
+    IN_FORMATS_WITH_LISTS,
+    OUTPUT,
+    SHORT,
+    Proxy,
+    mask,
+    reasons,
+    requests,
+)
 from tests.support.marks import as_one_test
 from tests.support.wire_conversations import (
     IN_EVERY_FORMAT,
@@ -74,6 +85,26 @@ def test_a_newer_rule_about_errors_unmasks_nothing_either(writer: Writer) -> Non
     assert ["masked", "in_window"] == reasons(proxy.send(told, careless))
     assert ["masked", "in_window"] == reasons(proxy.send(told, SHORT))
     assert ["error", "in_window"] == reasons(mask(told, SHORT))
+
+
+@as_one_test
+@IN_FORMATS_WITH_LISTS
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "after a restart"])
+def test_redaction_unmasks_no_text_that_its_words_are_too_long_for(
+    writer: Writer, restarts: bool
+) -> None:
+    """All others have its words from then on, so that no text changes twice."""
+    given = Tools((Give("a", (OUTPUT, "A few words, and some more.")),))
+    told = writer.tell(User("Build it."), Model((Ask("a"),)), given, *turns(1))
+    proxy, window = Proxy(), replace(SHORT, placeholder_template="[gone]", mask_text_parts=True)
+    words = "Redacted, as nobody is to read it again."
+    redacts = Strategies(schema1=window, redaction=RedactionPolicy(True, ("shell",), words))
+    sent = [proxy.send(told, window)]
+    if restarts:
+        proxy.restart()
+    sent.append(proxy.send(told, redacts))
+    placed = [[each.placeholder for each in rewrite.decisions[0].replacements] for rewrite in sent]
+    assert [["[gone]", "[gone]"], [words, "[gone]"]] == placed
 
 
 @IN_EVERY_FORMAT

@@ -145,8 +145,8 @@ MUTATIONS = (
     Mutation(
         "idempotence",
         DECIDE,
-        "if not is_placeholder(result, place, template)",
-        "if text or not is_placeholder(result, place, template)",
+        "if not is_placeholder(result, place, templates[0])",
+        "if text or not is_placeholder(result, place, templates[0])",
         "tests/spec/test_06_idempotence.py",
     ),
     Mutation(
@@ -250,6 +250,20 @@ MUTATIONS = (
         "tests/masking/test_every_format.py",
     ),
     Mutation(
+        "the answers that a request and a branch share",
+        MEMORY,
+        "key=lambda each: (each.answers, each.masked)",
+        "key=lambda each: each.masked",
+        "tests/masking/test_memory.py",
+    ),
+    Mutation(
+        "the masked results that a request has of a branch",
+        MEMORY,
+        "key=lambda each: (each.answers, each.masked)",
+        "key=lambda each: each.answers",
+        "tests/masking/test_remembered.py",
+    ),
+    Mutation(
         "a branch that another covers",
         MEMORY,
         "if other is not context.continued and not _covers(past, context, other)",
@@ -273,8 +287,8 @@ MUTATIONS = (
     Mutation(
         "the branches that stay when one is forgotten",
         MEMORY,
-        "if not _is_of(past, chain, results) or (cleared_only and not past.cleared):",
-        "if cleared_only and not past.cleared:",
+        'if not is_own or (what == "cleared" and not past.cleared):',
+        'if what == "cleared" and not past.cleared:',
         "tests/masking/test_memory.py",
     ),
     Mutation(
@@ -406,7 +420,7 @@ MUTATIONS = (
     Mutation(
         "a request that counts tokens",
         "masking/rewrite.py",
-        'if self.memories is None or self.purpose != "answer":',
+        'if self.memories is None or self.recalled is None or self.purpose != "answer":',
         "if self.memories is None:",
         "tests/addon/test_engine.py",
     ),

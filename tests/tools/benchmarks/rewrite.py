@@ -164,10 +164,11 @@ def play(
     for now, body in enumerate(bodies):
         start = time.thread_time()
         conversation = table.read(body, writer.wire, writer.path)
-        context = memory.lookup(conversation, float(now), math.inf) if memory else None
+        known = memory.lookup(conversation, float(now), math.inf) if memory else None
+        context = None if known is None else known.context
         rewrite = rewrite_request(conversation, strategies, context=context, prover=prover)
-        if memory and context:
-            memory.store(context, rewrite.past)
+        if memory and known:
+            memory.store(known, rewrite.past)
         times.append(time.thread_time() - start)
     return times[0], median(times[1:])
 

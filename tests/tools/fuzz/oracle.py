@@ -25,7 +25,7 @@ class Remembered:
         """Whether a request could not be read, so that nobody knows what of it is remembered."""
         self._words: set[tuple[object, ...]] = set()
         self._masked: set[tuple[object, ...]] = set()
-        """The same, without the words."""
+        """The results, without the texts and the words."""
 
     def check(
         self,
@@ -37,7 +37,8 @@ class Remembered:
     ) -> str | None:
         """Say if a result is masked that neither is to be masked now nor was before.
 
-        What was masked before has redaction's words, if these are now its tool's.
+        What was masked before has redaction's words, if these are now its tool's. They may be short
+        enough for more texts of the very same result.
         """
         for place, given in enumerate(found.given):
             for at, tail in _find_replaceable(given):
@@ -48,7 +49,7 @@ class Remembered:
                 is_due = any(value in (f.texts.get(at), f.images.get(at)) for f in fates)
                 key = self._key(place, given, document, at, value, tail)
                 is_known = key in self._words or (
-                    key[:-1] in self._masked and value in write_redacted(given, redaction)
+                    key[:-2] in self._masked and value in write_redacted(given, redaction)
                 )
                 if not is_due and not self.is_blind and not is_known:
                     return f"{given.at}: masked because of what another result was"
@@ -57,7 +58,7 @@ class Remembered:
 
     def _add(self, key: tuple[object, ...]) -> None:
         self._words.add(key)
-        self._masked.add(key[:-1])
+        self._masked.add(key[:-2])
 
     def suppose(self, found: Read, document: object, wanted: Sequence[Sequence[Fate]]) -> None:
         """Take all that may be masked of a request for masked, where that cannot be seen."""

@@ -46,11 +46,11 @@ class Process:
         conversation = self._cache.read(sent.body, writer.wire, writer.path)
         if memory is None:
             return rewrite_request(conversation, sent.strategies, prover=self._prover)
-        context = memory.lookup(conversation, sent.now, 300.0)
+        known = memory.lookup(conversation, sent.now, 300.0)
         rewrite = rewrite_request(
-            conversation, sent.strategies, only=None, context=context, prover=self._prover
+            conversation, sent.strategies, only=None, context=known.context, prover=self._prover
         )
-        memory.store(context, rewrite.past)
+        memory.store(known, rewrite.past)
         return rewrite
 
 
