@@ -174,10 +174,12 @@ class BoundaryMemory:
             branches, shortened, requests = self._known.get(opening, _NOTHING)
 
         # The window: a request continues the branch with which it shares the most answers that came
-        # after the very same results. If several share as many, as once its agent has edited
-        # results, it is the one of whose masked results it has the most; then the latest.
+        # after the very same results; not its latest answer, which another run may have had, too.
+        # Of several, as once its agent has edited results, it is the one of whose masked results it
+        # has the most where others differ; then the latest.
+        before = _count_before_latest(conversation, len(answers))
         shared = [each for each in (_share(past, chain, ids) for past in branches) if each]
-        best = max(shared, key=lambda each: (each.answers, each.masked), default=None)
+        best = max(shared, key=lambda each: (min(each.answers, before), each.left), default=None)
         past = best and best.past
         state: PrefixState = "first met"
         if past is not None:
@@ -684,9 +686,9 @@ class _Shared(NamedTuple):
     is_continued: bool
 
     @property
-    def masked(self) -> int:
-        """Of how many masked results the request has the very same."""
-        return sum(len(move.results) for move in self.past.moves)
+    def left(self) -> int:
+        """Of how many masked results the request has the very same, if others differ; else 0."""
+        return 0 if self.is_same else sum(len(move.results) for move in self.past.moves)
 
 
 def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
@@ -711,6 +713,19 @@ def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
         is_same=is_same,
         is_continued=goes_on and (is_same or is_edited),
     )
+
+
+def _count_before_latest(conversation: Conversation, answers: int) -> int:
+    """Return how many answers there are before the latest ones, which nothing stands between.
+
+    A client may write what it was answered at once as several messages.
+    """
+    at, elements = conversation.last_answer, conversation.elements
+    if conversation.wire.answers_in_runs:
+        return max(0, answers - 1)
+    while at >= 0 and elements[at].speaker == "assistant":
+        at, answers = at - 1, answers - 1
+    return answers
 
 
 def _covers(later: Past, context: ConversationContext, past: Past) -> bool:

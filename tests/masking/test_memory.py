@@ -363,14 +363,24 @@ def test_only_the_very_same_results_are_known() -> None:
 
 
 def test_of_two_conversations_with_the_same_answers_that_with_the_same_results_is_meant() -> None:
-    memory, other = BoundaryMemory(), edited(TALK, 1)
+    memory, other = BoundaryMemory(), edited(TALK, 0)
     results = tuple(ResultIds(body(TALK))[n] for n in range(2))
     first = past(3, move(3)._replace(results=results), sent=2.0)
-    second = past(2, move(2)._replace(results=(ResultIds(body(other))[1],)), messages=other)
+    second = past(2, move(2, other), messages=other)
     keep(memory, first, TALK)
     keep(memory, second, other)
     assert first == find(memory, TALK).past
     assert second == find(memory, other).past
+
+
+def test_of_two_agents_with_the_very_same_conversation_each_goes_on_from_its_own() -> None:
+    """Their accounts may differ in what they accept, and so may what was masked in them."""
+    memory = BoundaryMemory()
+    keep(memory, past(3, move(2)), TALK)
+    for count in (1, 2):
+        keep(memory, past(count), cut(TALK, count))
+        assert past(count) == find(memory, cut(TALK, count)).past
+        assert past(count) == find(memory, cut(TALK, count + 1)).past
 
 
 def test_what_is_read_late_comes_before_what_was_met_since() -> None:

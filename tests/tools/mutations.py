@@ -252,15 +252,22 @@ MUTATIONS = (
     Mutation(
         "the answers that a request and a branch share",
         MEMORY,
-        "key=lambda each: (each.answers, each.masked)",
-        "key=lambda each: each.masked",
+        "key=lambda each: (min(each.answers, before), each.left)",
+        "key=lambda each: each.left",
+        "tests/masking/test_memory.py",
+    ),
+    Mutation(
+        "an answer that another run may have had, too",
+        MEMORY,
+        "key=lambda each: (min(each.answers, before), each.left)",
+        "key=lambda each: (each.answers, each.left)",
         "tests/masking/test_memory.py",
     ),
     Mutation(
         "the masked results that a request has of a branch",
         MEMORY,
-        "key=lambda each: (each.answers, each.masked)",
-        "key=lambda each: each.answers",
+        "key=lambda each: (min(each.answers, before), each.left)",
+        "key=lambda each: min(each.answers, before)",
         "tests/masking/test_remembered.py",
     ),
     Mutation(
