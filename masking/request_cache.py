@@ -36,7 +36,7 @@ from masking.edit.splice import splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, History
 from masking.model import Edits, Path, Replacement
-from masking.wire.format import WireFormat
+from masking.wire.format import WireFormat, follow
 
 __all__ = ["RequestCache", "decode_request"]
 
@@ -71,7 +71,8 @@ class RequestCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._lists: OrderedDict[CachedList, None] = OrderedDict()
+        self._lists: OrderedDict[CachedList, int] = OrderedDict()
+        """By their use, the latest last, and what each weighs."""
         self._known: defaultdict[str, WeakValueDictionary[bytes, CachedElement]] = defaultdict(
             WeakValueDictionary
         )
@@ -148,14 +149,12 @@ class RequestCache:
         with self._lock:
             if last is not None and last.leads_to(shared):
                 found.history = last.history
-                if last in self._lists:
-                    del self._lists[last]
-                    self._bytes -= last.weight
-            self._lists[found] = None
+                self._bytes -= self._lists.pop(last, 0)
+            self._lists[found] = found.weight
             self._bytes += found.weight
             while self._bytes > self._max_bytes:
-                oldest, _ = self._lists.popitem(last=False)
-                self._bytes -= oldest.weight
+                _, weight = self._lists.popitem(last=False)
+                self._bytes -= weight
         return found.history
 
 
@@ -372,17 +371,13 @@ def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame | 
     """
     data = head + STAND_IN + tail
     document: Any = orjson.loads(data)
-    for path in list_paths:
-        *parents, last = path
-        holder = document
-        for key in parents:
-            holder = holder.get(key) if isinstance(holder, dict) else None
-        if isinstance(holder, dict) and holder.get(last) is not None:
-            if holder[last] != [orjson.loads(STAND_IN)]:
-                break
-            holder[last] = []
-            return Frame(head, tail, document, path, _weigh_signs(data), HeadFacts())
-    return None
+    path = next((path for path in list_paths if follow(document, path) is not None), list_paths[0])
+    *parents, last = path
+    holder = follow(document, parents)
+    if not isinstance(holder, dict) or holder.get(last) != [orjson.loads(STAND_IN)]:
+        return None
+    holder[last] = []
+    return Frame(head, tail, document, path, _weigh_signs(data), HeadFacts())
 
 
 # How much memory it all takes, about.

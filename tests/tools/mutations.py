@@ -310,7 +310,7 @@ MUTATIONS = (
         REQUEST_CACHE,
         "if frame is None or frame.head != cut.head or frame.tail != cut.tail:",
         "if frame is None or frame.head != cut.head:",
-        f"{REQUESTS}::test_any_body_is_read_as_by_a_process_that_remembers_nothing",
+        f"{REQUESTS}::test_what_stands_around_a_list_is_read_anew_where_it_changes",
     ),
     Mutation(
         "results that were shortened under a lower bound",
