@@ -24,7 +24,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from masking.edit.json_list import ListCut, cut_list
-from masking.edit.json_text import decode, decode_utf8, encode_string, find_spans
+from masking.edit.json_text import NEEDLE_BYTES, decode, decode_utf8, encode_string, find_spans
 from masking.errors import ProofError, WireError
 from masking.model import Call, Element, Path, ToolResult
 from masking.wire import Added, WireFormat
@@ -349,7 +349,7 @@ def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
         if not (isinstance(was, str) and isinstance(now, str)):
             break
         token = encode_string(was, ascii_only=was_ascii)
-        start = old.find(token[:_NEEDLE_BYTES], at)
+        start = old.find(token[:NEEDLE_BYTES], at)
         if start < 0 or not old.startswith(token, start):
             break
         for now_ascii in (False, True):
@@ -369,6 +369,3 @@ def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
         starts = [*(span.start for span in spans), len(text)]
         rest.append([text[end:start] for end, start in zip(ends, starts, strict=True)])
     return rest[0] == rest[1]
-
-
-_NEEDLE_BYTES = 48

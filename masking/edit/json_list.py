@@ -8,15 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from masking.edit.json_text import decode, decode_utf8, find_spans
+from masking.edit.json_text import NEEDLE_BYTES, decode, decode_utf8, find_spans
 from masking.errors import WireError
 from masking.model import Path
 
 (_COMMA,) = b","
 _GAP = re.compile(rb"[ \t\r\n]*,[ \t\r\n]*")
-_NEEDLE_BYTES = 48
-"""`bytes.find` is slow with a longer one."""
-
 
 _MOST_PLACES = 8
 """So often the beginning of the first element may stand elsewhere, too."""
@@ -53,7 +50,7 @@ def cut_list(
     if not elements:
         yield ListCut(body, [], [], b"")
         return
-    needle, places = elements[0][:_NEEDLE_BYTES], 0
+    needle, places = elements[0][:NEEDLE_BYTES], 0
     start = body.find(needle)
     while start >= 0 and places < _MOST_PLACES:
         places += 1

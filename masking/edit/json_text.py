@@ -18,6 +18,9 @@ from masking.model import Path
 BOM = "\ufeff"
 """A byte-order mark, with which a text may begin."""
 
+NEEDLE_BYTES = 48
+"""A longer needle makes `bytes.find` slow, and this length is nearly always unique."""
+
 
 class Number(NamedTuple):
     """A number that is kept as it is spelled, without a value."""

@@ -9,6 +9,7 @@ from typing import Any, cast
 import orjson
 
 from masking.edit.json_text import (
+    NEEDLE_BYTES,
     Span,
     decode,
     decode_utf8,
@@ -17,9 +18,6 @@ from masking.edit.json_text import (
 )
 from masking.errors import WireError
 from masking.model import Edits, Path, Replacement
-
-_NEEDLE_BYTES = 48
-"""A longer needle makes `bytes.find` slow, and this length is nearly always unique."""
 
 _MAX_NEAR_MISSES = 100
 """How many places may only begin like a token before the search gives up. The exact way, which is
@@ -257,7 +255,7 @@ def _cut_quickly(
 
 
 def _find_token(body: bytes, token: bytes, at: int) -> int:
-    needle = token[:_NEEDLE_BYTES]
+    needle = token[:NEEDLE_BYTES]
     for _ in range(_MAX_NEAR_MISSES):
         at = body.find(needle, at)
         if at < 0 or body.startswith(token, at):

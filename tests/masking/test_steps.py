@@ -93,7 +93,7 @@ def test_a_history_that_nobody_names_begins_with_the_request() -> None:
 
 
 class Doubting(Prover):
-    """Doubts whatever has more placeholders than it is told."""
+    """A prover that refuses a request with more placeholders than it allows."""
 
     most = 9
 
