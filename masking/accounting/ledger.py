@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from itertools import accumulate, count
+from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
@@ -388,8 +388,8 @@ def chain(cache_scope: bytes, digests: Sequence[bytes]) -> list[bytes]:
 
     Sequences with different seeds have nothing in common.
     """
-    return [*accumulate(digests, _extend, initial=cache_scope)][1:]
-
-
-def _extend(prefix: bytes, digest: bytes) -> bytes:
-    return blake2b(prefix + digest, digest_size=16).digest()
+    found, prefix = [], cache_scope
+    for digest in digests:
+        prefix = blake2b(prefix + digest, digest_size=16).digest()
+        found.append(prefix)
+    return found

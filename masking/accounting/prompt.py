@@ -164,6 +164,9 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     # never have more tokens than it has.
     parts: defaultdict[Part, int] = defaultdict(int, {"system": head.texts, "tools": head.tools})
     for piece, part, results, placeholders, _ in sent:
+        if not results:
+            parts[part] += piece.tokens
+            continue
         of_results = min(sum(results), piece.tokens)
         placeholders = min(placeholders, of_results)
         parts[part] += piece.tokens - of_results
@@ -330,14 +333,15 @@ def _mask_elements(
 
     decisions: those on all tool results, in order, or none.
     """
-    sent = [*elements]
-    start = 0
+    sent, decisions, start = [*elements], tuple(decisions), 0
     for at, element in enumerate(elements if decisions else ()):
         if count := len(element.results):
-            own = tuple(decisions[start : start + count])
+            own, known = decisions[start : start + count], conversation.parsed[at]
             start += count
-            if any(each.replacements or each.reason == "already_masked" for each in own):
-                sent[at] = _mask_element(conversation.parsed[at], element, own, counter)
+            if known.masked is not None and known.masked.decisions == own:
+                sent[at] = known.masked.counted
+            elif any(each.replacements or each.reason == "already_masked" for each in own):
+                sent[at] = _mask_element(known, element, own, counter)
     return sent
 
 
@@ -351,8 +355,6 @@ def _mask_element(
 
     decisions: those on its results. The outcome is kept with the element.
     """
-    if known.masked is not None and known.masked.decisions == decisions:
-        return known.masked.counted
     results, placeholders, edits, change = [], 0, [], 0
     for decision, tokens in zip(decisions, element.results, strict=True):
         result, replacements = decision.result, decision.replacements
