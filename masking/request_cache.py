@@ -47,7 +47,6 @@ hundred of 100 kB."""
 _LEAST = 2
 """How many times its size a body takes at least: as bytes and decoded."""
 
-
 _MOST_TRIED = 200
 """So many lists, the latest first, are looked at for the one that a request goes on from. Where a
 gateway has more conversations at a time, each element of theirs is known all the same."""
