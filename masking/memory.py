@@ -78,8 +78,8 @@ Shortened = Mapping[bytes, ShortenedWords]
 """How results were sent shortened, by `ResultIds.keys`. Never changed."""
 
 Forgotten = Literal["all", "masked", "cleared"]
-"""What is forgotten of a conversation: all, as it goes whole; what was masked or cleared in it, or
-only what its provider cleared."""
+"""How much of a conversation to forget: everything, because it goes out unmasked from now on; only
+what was masked or cleared in it; or only what its provider cleared."""
 
 _MAX_WHOLE = 20_000
 

@@ -28,7 +28,7 @@ from masking.roads import ROADS, Road
 
 @dataclass(frozen=True)
 class Currency:
-    """In what the money of one text is told: dollars, or else the input tokens that it would buy.
+    """The unit in which a text reports money: dollars, or the input tokens that they would buy.
 
     is_dollars: whether it is dollars.
     borrowed_from: the sellers whose prices in dollars stand in for those of hosts that nobody
@@ -53,7 +53,7 @@ class Currency:
         return render_dollars(amount) if self.is_dollars else f"{amount:,.0f}"
 
     def choose(self, bill: Bill) -> Money:
-        """Return the money of a bill that is told in it."""
+        """Return a bill's money in this currency."""
         return bill.dollars if self.is_dollars else bill.tokens
 
     @property

@@ -204,7 +204,7 @@ class Totals:
 
     @property
     def currency(self) -> Currency:
-        """In what the money is told: dollars if the prices of all requests are known."""
+        """The currency to report in: dollars if every request has a known price."""
         return DOLLARS if self.bill.is_all_in_dollars else INPUT_TOKENS
 
     def __add__(self, other: "Totals") -> "Totals":
