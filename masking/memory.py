@@ -179,7 +179,9 @@ class BoundaryMemory:
         # has the most where others differ; then the latest.
         before = _count_before_latest(conversation, len(answers))
         shared = [each for each in (_share(past, chain, ids) for past in branches) if each]
-        best = max(shared, key=lambda each: (min(each.answers, before), each.left), default=None)
+        most = max((min(each.answers, before) for each in shared), default=0)
+        longest = [each for each in shared if min(each.answers, before) == most]
+        best = max(longest, key=lambda each: each.left, default=None)
         past = best and best.past
         state: PrefixState = "first met"
         if past is not None:
@@ -670,7 +672,8 @@ def _has_read(anchor: Anchor, read: Sequence[bytes]) -> bool:
 class _Shared(NamedTuple):
     """What a request shares with a branch.
 
-    past: the branch as far as the request has its answers, with the masked results that it has.
+    passed: the branch's moves, as far as the request has its answers.
+    results: those of the request.
     answers: how many answers they share that came after the very same results, as far as the
         branch's moves and its end tell.
     goes_on: whether the branch ends within the request.
@@ -679,11 +682,19 @@ class _Shared(NamedTuple):
     """
 
     branch: Past
-    past: Past
+    passed: Sequence[Move]
+    results: ResultIds
     answers: int
     goes_on: bool
     is_same: bool
     is_continued: bool
+
+    @property
+    def past(self) -> Past:
+        """The branch with those moves, and the masked results of them that the request has."""
+        has = self.results.has
+        found = (move._replace(results=tuple(filter(has, move.results))) for move in self.passed)
+        return replace(self.branch, moves=tuple(move for move in found if move.results))
 
     @property
     def left(self) -> int:
@@ -701,13 +712,13 @@ def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
     places = [move.anchor for move in passed] + ([branch.last] if goes_on else [])
     alike = [place.answers for place in places if _has_read(place, read)]
     is_same = bool(places) and _has_read(places[-1], read)
-    found = (move._replace(results=tuple(filter(results.has, move.results))) for move in passed)
     # At the request's own place other results are those of another run. At an earlier one they may
     # be its own, which its agent has edited since.
     is_edited = branch.last.answers < len(answers)
     return _Shared(
         branch,
-        replace(branch, moves=tuple(move for move in found if move.results)),
+        passed,
+        results,
         answers=max(alike, default=0),
         goes_on=goes_on,
         is_same=is_same,

@@ -7,9 +7,9 @@ much.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from addon.accounts import find_learned

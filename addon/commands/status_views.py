@@ -6,10 +6,11 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from msgspec.structs import asdict
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table

@@ -8,8 +8,10 @@ whatever is advised is worth more than that hundredth.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from addon.records.words import find_left
 from addon.replay.replay import ReplaySettings

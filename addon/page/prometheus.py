@@ -191,6 +191,7 @@ class Counters:
         self._quota_values = tuple(LabelValues() for _ in _QUOTA)
         self._values = tuple(LabelValues() for _ in _NAMED)
         self._combinations: set[Labels] = set()
+        self._series: dict[tuple[str, Labels], Counter] = {}
 
     @property
     def metrics(self) -> _Metrics:
@@ -213,7 +214,11 @@ class Counters:
 
         def count(name: str, amount: float, *labels: str) -> None:
             if amount > 0:
-                counters[name].labels(*labels).inc(amount)
+                # The library takes longer to find a series than to count in it.
+                series = self._series.get((name, labels))
+                if series is None:
+                    series = self._series[name, labels] = counters[name].labels(*labels)
+                series.inc(amount)
 
         def observe(name: str, value: float | None, *labels: str) -> None:
             if value is not None and value >= 0:

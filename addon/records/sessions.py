@@ -19,11 +19,11 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from addon.agents import AGENTS
 from addon.places import make_folder, open_private, release_lock, take_lock
@@ -135,7 +135,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def __add__(self, later: "Session") -> "Session":
         """Return both parts of a session together; what is no sum is that of the later one."""
         first, last = (self, later) if self.last <= later.last else (later, self)
-        return msgspec.structs.replace(
+        return replace(
             last,
             began=min(self.began, later.began),
             tag=last.tag or first.tag,
@@ -365,11 +365,17 @@ def find_folder(conversation: Conversation) -> str | None:
     texts = [*conversation.wire.find_head_texts(conversation.body)]
     for element in conversation.elements[:_FIRST]:
         texts += element.texts
-    for text in texts:
-        if found := _FOLDER.search(text):
-            parts = [part for part in re.split(r"[/\\]", found["path"].strip()) if part]
+    # These stay the same for as long as a conversation goes on, and a system prompt is long.
+    for path in conversation.history.map_each(_find_path, texts):
+        if path is not None:
+            parts = [part for part in re.split(r"[/\\]", path.strip()) if part]
             return printable(parts[-1][:_MAX_NAME]) if parts else None
     return None
+
+
+def _find_path(text: str) -> str | None:
+    found = _FOLDER.search(text)
+    return found["path"] if found else None
 
 
 # The proxies that run

@@ -8,7 +8,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 
 from addon.quota import Reading
@@ -93,32 +93,36 @@ def read_bill(record: RequestRecord) -> Bill:
     at_arrival = left_out.tokens.saved, left_out.tokens.margin
     tokens = Money(1, before, after, margin, calls, *at_arrival)
     # Those of older versions do not have tokens by kind.
-    unpriced = Bill(
-        tokens=tokens,
-        unpriced=tokens,
-        prompt_before=TokenKinds(*record.tokens_by_kind_before or ()),
-        prompt_after=TokenKinds(*record.tokens_by_kind_after or ()),
-        roads=_read_roads(record),
-    )
+    prompt_before = TokenKinds(*record.tokens_by_kind_before or ())
+    prompt_after = TokenKinds(*record.tokens_by_kind_after or ())
+    roads = _read_roads(record)
     dollars_before, dollars_after = record.cost_dollars_before, record.cost_dollars_after
     if dollars_before is None or dollars_after is None:
-        return unpriced
+        return Bill(
+            tokens=tokens,
+            unpriced=tokens,
+            prompt_before=prompt_before,
+            prompt_after=prompt_after,
+            roads=roads,
+        )
     prices = record.price_read_ratio or 0.0, record.price_write_ratio or 0.0
     # One price holds for all tokens of a request, so a record has its margins in tokens alone.
     in_dollars = margin.scale((dollars_before + dollars_after) / ((before + after) or 1.0))
     at_arrival = left_out.dollars.saved, left_out.dollars.margin
     seller, tier = record.price_borrowed_from, record.service_tier
-    return replace(
-        unpriced,
-        unpriced=NO_MONEY,
+    return Bill(
+        tokens=tokens,
         dollars=Money(1, dollars_before, dollars_after, in_dollars, calls, *at_arrival),
-        dollars_before=unpriced.prompt_before.split(dollars_before, *prices),
-        dollars_after=unpriced.prompt_after.split(dollars_after, *prices),
+        prompt_before=prompt_before,
+        prompt_after=prompt_after,
+        dollars_before=prompt_before.split(dollars_before, *prices),
+        dollars_after=prompt_after.split(dollars_after, *prices),
         answers=record.answer_dollars is not None,
         answer_dollars=record.answer_dollars or 0.0,
         borrowed={} if seller is None else {seller: 1},
         standard={tier: 1} if tier is not None and record.price_is_standard else {},
         on_plan=record.subscription,
+        roads=roads,
     )
 
 

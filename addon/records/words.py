@@ -5,10 +5,12 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import floor, log10
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from addon.agents import CLAUDE_CODE
 from addon.config_commands import Advice

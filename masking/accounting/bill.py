@@ -5,9 +5,11 @@ shown or stored is read off one. `Ledger` makes that of a request.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 # By how much it may be off
 
@@ -15,8 +17,7 @@ _DEVIATIONS = 2
 """Standard deviations of the random errors: 19 of 20 sums are within."""
 
 
-@dataclass(frozen=True, slots=True)
-class Margin:
+class Margin(Struct, frozen=True):
     """By how much an amount of money may be off either way, in the unit of the amount.
 
     Two kinds of error behave differently in a sum. An error in the size of a masked text has the
@@ -71,8 +72,7 @@ _SPLIT_ERROR = 0.01
 """The part of what arrival saved by which it may be mistaken for what masking saved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Money:
+class Money(Struct, frozen=True):
     """What the prompts of some requests would have cost without us, and what they cost.
 
     It is in US dollars, or in input tokens: as many plain ones would cost as much.
@@ -151,8 +151,7 @@ NO_MONEY = Money()
 # By kind of token
 
 
-@dataclass(frozen=True, slots=True)
-class TokenKinds:
+class TokenKinds(Struct, frozen=True):
     """Tokens of prompts, or what they cost, by how a provider bills them.
 
     uncached: at the plain price.
@@ -193,8 +192,7 @@ NO_KINDS = TokenKinds()
 _Counts = Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class Bill(Struct, frozen=True, kw_only=True):
     """What some requests cost, and what they would have cost without us.
 
     tokens: of all of them, in input tokens.
