@@ -520,9 +520,11 @@ class Tally:
         bill = read_bill(record)
         if not bill.tokens.requests:
             return
+        # Nearly always one sum is both.
+        are_one = self.masked_bill is self.bill
         self.bill += bill
         if record.masking != "observed":
-            self.masked_bill += bill
+            self.masked_bill = self.bill if are_one else self.masked_bill + bill
         key = record.conversation_id
         is_changed = record.cost_tokens_before != record.cost_tokens_after
         if key is not None and (key in self.balances or is_changed or record.boundary_moved):
