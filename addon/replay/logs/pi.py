@@ -157,21 +157,38 @@ def _find_provider(message: Entry) -> Provider:
 
 def _find_requests(entries: Sequence[Entry], provider: Provider) -> Iterator[LoggedRequest]:
     """Yield a request for each answer of a provider, with what stands before it on its branch."""
-    turns: dict[object, Sequence[Turn]] = {}
+    made: dict[object, Sequence[Turn]] = {}
     writer = TurnWriter(provider.wire)
+    branch: Sequence[Entry] = ()
+    sent, taken = _Sent((), made), 0
     for entry, path in walk((each for each in entries if "id" in each), "id", "parentId"):
         message = _take_answer(entry)
-        if message is not None and _find_provider(message) == provider:
-            sent = _compact(path)
+        if message is None or _find_provider(message) != provider:
+            continue
+        model = _find_model(message)
+        if path is not branch or model != sent.model:
+            sent, branch, taken = _Sent(model, made), path, 0
+        for at in range(taken, len(path)):
+            if path[at].get("type") == "compaction":
+                sent = _Sent(model, made)
+                sent.add(path[at])
+                for each in _find_kept(path, at):
+                    sent.add(each)
+            else:
+                sent.add(path[at])
+        taken = len(path)
+        yield LoggedRequest(
+            items=writer.write(sent.turns),
             # pi notes of an answer when it began to come, or when it asked
-            when = max(filter(None, map(_find_time, sent)), default=_find_time(entry))
-            yield LoggedRequest(
-                items=writer.write([*_list_turns(sent, message, turns)]),
-                when=when or datetime.fromtimestamp(0, UTC),
-                model=take_text(message.get("model")) or None,
-                usage=_read_usage(message),
-                key=_write_key(entry),
-            )
+            when=sent.when or _find_time(entry) or datetime.fromtimestamp(0, UTC),
+            model=take_text(message.get("model")) or None,
+            usage=_read_usage(message),
+            key=_write_key(entry),
+        )
+
+
+def _find_model(message: Entry) -> tuple[object, ...]:
+    return tuple(message.get(name) for name in ("provider", "api", "model"))
 
 
 def _find_time(entry: Entry) -> datetime | None:
@@ -179,24 +196,32 @@ def _find_time(entry: Entry) -> datetime | None:
     return read_time(entry.get("timestamp")) if entry.get("type") in _IN_PROMPT else None
 
 
-def _compact(path: Sequence[Entry]) -> list[Entry]:
-    """Return the entries of a branch that are sent: the last summary, and what it kept."""
-    at = max((i for i, entry in enumerate(path) if entry.get("type") == "compaction"), default=None)
-    if at is None:
-        return [*path]
+def _find_kept(path: Sequence[Entry], at: int) -> Sequence[Entry]:
+    """Return what a compaction at a place of a branch kept of what was before it."""
     kept = path[at].get("firstKeptEntryId")
     first = next((i for i, entry in enumerate(path[:at]) if entry.get("id") == kept), at)
-    return [path[at], *path[first:at], *path[at + 1 :]]
+    return path[first:at]
 
 
-def _list_turns(
-    entries: Sequence[Entry], asked: Entry, made: dict[object, Sequence[Turn]]
-) -> Iterator[Turn]:
-    """Yield what is sent to the model that answered so. A call without a result gets one."""
-    open_calls: dict[str, Call] = {}
-    for entry in entries:
+class _Sent:
+    """What a branch sends to a model, as it grows; `when` is the time of its latest entry.
+
+    made: the turns of each entry, by its id and whether the model said it.
+    """
+
+    def __init__(self, model: tuple[object, ...], made: dict[object, Sequence[Turn]]) -> None:
+        self.model, self._made = model, made
+        self.turns: list[Turn] = []
+        self.when: datetime | None = None
+        self._open_calls: dict[str, Call] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Add the turns of an entry. A call without a result gets one before what comes next."""
+        if (when := _find_time(entry)) is not None:
+            self.when = when if self.when is None else max(self.when, when)
+        made, open_calls = self._made, self._open_calls
         message = take_object(entry.get("message"))
-        is_own = all(message.get(name) == asked.get(name) for name in ("provider", "api", "model"))
+        is_own = _find_model(message) == self.model
         key = entry.get("id"), is_own
         if key not in made:
             made[key] = [*_read_entry(entry, message, is_own)]
@@ -208,14 +233,14 @@ def _list_turns(
                         Turn("tool", [Result(call.id, call.name, _NO_RESULT, is_error=True)])
                         for call in open_calls.values()
                     ]
-                yield from made[lost]
-                open_calls = {}
+                self.turns += made[lost]
+                open_calls.clear()
             for part in turn.parts:
                 if isinstance(part, Call):
                     open_calls[part.id] = part
                 elif isinstance(part, Result):
                     open_calls.pop(part.id, None)
-            yield turn
+            self.turns.append(turn)
 
 
 def _read_entry(entry: Entry, message: Entry, is_own: bool) -> Iterator[Turn]:
