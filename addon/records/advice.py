@@ -19,7 +19,7 @@ from addon.once import Once
 from addon.quota import Reading
 from addon.records.file import RecordFile, read_records
 from addon.records.record import RequestRecord
-from addon.records.words import LOSES_REASONING, SHORTENS_TOO, render_moment
+from addon.records.words import BOUND_IN_FULL, LOSES_REASONING, SHORTENS_TOO, render_moment
 from addon.request import one_line
 from addon.skip_reasons import find_skip_reason
 from addon.threads import Log
@@ -69,7 +69,9 @@ def _say_signed(record: RequestRecord, _: Advice) -> str:
 
 
 def _say_bound(record: RequestRecord, advice: Advice) -> str:
-    line = _explain_bound(record)
+    assert record.bound is not None  # noqa: S101 - only then it applies
+    words = BOUND_IN_FULL[record.bound].format(model=record.model or "the model")
+    line = f"{record.host}: {words}"
     if record.bound != "may_refuse" and not (record.long_kept or record.shortened):
         line += f". {SHORTENS_TOO}{advice.change(ROADS['shorten'].settings)}"
     if record.clearing == "possible":
@@ -81,32 +83,6 @@ def _say_bound(record: RequestRecord, advice: Advice) -> str:
             f"{advice.change(ROADS['drop'].settings)}"
         )
     return line
-
-
-def _explain_bound(record: RequestRecord) -> str:
-    binds = (
-        f"{record.host}: {record.model or 'the model'} binds its reasoning to all that precedes it"
-    )
-    if record.bound == "may_refuse":
-        return (
-            f"{binds}, and some accounts are refused if an older tool result is masked. Whether "
-            "this one is, one request of claude-code's tries as soon as that pays; until then none "
-            "is masked that reasoning follows"
-        )
-    if record.bound == "account":
-        return (
-            f"{binds}, and has refused this account a request with an older tool result masked: "
-            "for 30 days from then none is masked that reasoning follows"
-        )
-    if record.bound == "refuses":
-        return (
-            f"{binds}, and a request would be refused if an older tool result were masked: none is "
-            "masked that reasoning follows"
-        )
-    return (
-        f"{record.host}: {record.model or 'the model'} loses its reasoning, silently, if an "
-        "older tool result is masked: none is masked that reasoning follows"
-    )
 
 
 def _say_outgrown(record: RequestRecord, _: Advice) -> str:

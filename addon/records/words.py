@@ -881,6 +881,21 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
 }
 """By what the provider does with reasoning once a text before it has changed."""
 
+_BINDS = "{model} binds its reasoning to all that precedes it"
+
+BOUND_IN_FULL: Mapping[Bound, str] = {
+    "refuses": f"{_BINDS}, and a request would be refused if an older tool result were masked: "
+    "none is masked that reasoning follows",
+    "may_refuse": f"{_BINDS}, and some accounts are refused if an older tool result is masked. "
+    "Whether this one is, one request of claude-code's tries as soon as that pays; until then none "
+    "is masked that reasoning follows",
+    "account": f"{_BINDS}, and has refused this account a request with an older tool result "
+    "masked: for 30 days from then none is masked that reasoning follows",
+    "drops": "{model} loses its reasoning, silently, if an older tool result is masked: none is "
+    "masked that reasoning follows",
+}
+"""The same as the first request of a conversation is warned of it; `model` is its model."""
+
 BOUND_UNTIL_TRIED = WhyUnmasked(
     "the model binds its reasoning; that this account lets older results be masked all the same "
     "was not known yet"
