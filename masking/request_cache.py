@@ -110,8 +110,19 @@ class RequestCache:
         if not all(data.startswith(b"{") for data in cut.elements[shared:]):
             raise ValueError("no object")  # before any is decoded
         elements += [self._find(data, wire) for data in cut.elements[shared:]]
-        history = self._remember(elements, cut.gaps, frame, last, shared, wire)
-        return CachedRequest(body, wire, path, elements, cut.gaps, frame, history)
+        # It is remembered in place of the list that it goes on from, or beside one that it leaves.
+        history = History() if last is None else last.history.fork()
+        found = CachedList(elements, cut.gaps, frame, history, wire)
+        with self._lock:
+            if last is not None and last.leads_to(shared):
+                found.history = last.history
+                self._bytes -= self._lists.pop(last, 0)
+            self._lists[found] = found.weight
+            self._bytes += found.weight
+            while self._bytes > self._max_bytes:
+                _, weight = self._lists.popitem(last=False)
+                self._bytes -= weight
+        return CachedRequest(body, wire, path, elements, cut.gaps, frame, found.history)
 
     def _find_list(self, body: bytes, wire: WireFormat) -> "CachedList | None":
         """Return the list that a body is likely to go on from, by one of its last elements."""
@@ -132,29 +143,6 @@ class RequestCache:
             weight = _ELEMENT_BYTES + _weigh(data, item) + len(data) * bool(element.results)
             known[data] = found = CachedElement(item, element, data, weight)
         return found
-
-    def _remember(
-        self,
-        elements: "list[CachedElement]",
-        gaps: list[bytes],
-        frame: "Frame",
-        last: "CachedList | None",
-        shared: int,
-        wire: WireFormat,
-    ) -> History:
-        """Remember a list, in place of one that it goes on from; return its history."""
-        history = History() if last is None else last.history.fork()
-        found = CachedList(elements, gaps, frame, history, wire)
-        with self._lock:
-            if last is not None and last.leads_to(shared):
-                found.history = last.history
-                self._bytes -= self._lists.pop(last, 0)
-            self._lists[found] = found.weight
-            self._bytes += found.weight
-            while self._bytes > self._max_bytes:
-                _, weight = self._lists.popitem(last=False)
-                self._bytes -= weight
-        return found.history
 
 
 @dataclass(slots=True, eq=False, repr=False)
