@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from masking.accounting import cost as costs
 from masking.accounting.bill import NO_MARGIN, NO_MONEY, Margin, Money, TokenKinds, read_margin
