@@ -5,13 +5,13 @@ nor how bytes are edited: it imports JSON, the readers of formats, and `written`
 what templates write. A request leaves only if it is the client's own but for this:
 
 1. Around the elements of the list, each byte is the client's. A road that a user has switched on
-   adds one field.
+   adds one field, in one piece.
 2. The elements are the client's, in their order. A reduction leaves out whole pairs of a call and
-   its results, and puts one message of the user's in place of all.
+   its results and nothing of the system's, and puts one message of the user's in place of all.
 3. In an element each byte is the client's, but for the texts and images of tool results.
 4. What stands in place of a text is what a template in use writes for that text and a call which
    its result may answer; or the text's own head, a marker, and its own tail; or a reduction's line.
-5. Behind the model's last words only what is shortened at arrival changes.
+5. Behind the model's last words only what is shortened at arrival changes, and each result stays.
 
 On any other difference it does not leave like this.
 """
@@ -19,13 +19,17 @@ On any other difference it does not leave like this.
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
-from itertools import chain
+from itertools import chain, takewhile
+from operator import eq
 from typing import Any, NamedTuple
 
-from masking.edit.json_list import ListCut, cut_list
+import orjson
+
+from masking.edit.json_list import STAND_IN, ListCut, cut_list
 from masking.edit.json_text import NEEDLE_BYTES, decode, decode_utf8, encode_string, find_spans
-from masking.errors import ProofError, WireError
+from masking.errors import ProofError
 from masking.model import Call, Element, Path, ToolResult
 from masking.wire import Added, WireFormat
 from masking.written import Lines, Wording, is_line, is_shortened, write
@@ -49,9 +53,8 @@ class Terms(NamedTuple):
 
 
 class _Proven(NamedTuple):
-    """An element that differs: the client's, what leaves, and whether the model must know it."""
+    """What leaves in place of an element, and whether the model must know that."""
 
-    old: bytes
     new: bytes
     masks: bool
 
@@ -72,14 +75,14 @@ MAX_BYTES = 32 << 20
 class Prover:
     """Proves requests, and remembers the last one of each conversation.
 
-    That saves work and changes no outcome, as an element is known by all of its bytes. Threads may
-    share one.
+    That saves work and changes no outcome, as an element is known by all of its bytes, by those of
+    all before it, and by the terms. Threads may share one.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._known: OrderedDict[bytes, _Request] = OrderedDict()
+        self._known: OrderedDict[object, _Request] = OrderedDict()
         self._lock = threading.Lock()
 
     def prove(
@@ -89,11 +92,11 @@ class Prover:
 
         `conversation` says whose elements may be known.
         """
-        known = self._known.get(conversation, _NOTHING)
-        proven = _prove(client, sent, wire, terms, known)
+        key = conversation, wire, terms[:3]
+        proven = _prove(client, sent, wire, terms, self._known.get(key, _NOTHING))
         with self._lock:
-            self._bytes += proven.weight - self._known.pop(conversation, _NOTHING).weight
-            self._known[conversation] = proven
+            self._bytes += proven.weight - self._known.pop(key, _NOTHING).weight
+            self._known[key] = proven
             while self._bytes > self._max_bytes:
                 self._bytes -= self._known.popitem(last=False)[1].weight
 
@@ -119,27 +122,28 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
     request, order = _Elements(before.elements, wire), terms.order
     if order is None:
         order = range(len(before.elements))
-        _insist(len(order) == len(after.elements), "there are not as many elements")
-        _insist(before.gaps == after.gaps, "something between elements changes")
     else:
-        kept = [place for place in order if place is not None]
-        _insist(kept == sorted({*kept}) and len(kept) + 1 >= len(order), "the order changes")
-        _insist(len(order) == len(after.elements), "there are not as many elements")
-        request.prove_pairs(frozenset(kept))
+        _insist(terms.line_chars is not None, "there is no reduction")
+        request.prove_order(order)
+    _insist(len(order) == len(after.elements), "there are not as many elements")
+    is_same = before.gaps == after.gaps or (terms.order and {*after.gaps} <= {*before.gaps})
+    _insist(bool(is_same), "something between elements changes")
 
     # Each of them.
     proven: dict[int, _Proven] = {}
+    shared = sum(takewhile(bool, map(eq, before.elements, known.before.elements)))
     for place, new in zip(order, after.elements, strict=True):
         if place is None:
-            inserted = wire.read_element(decode(new))
-            is_said = inserted.speaker == "user" and not (inserted.calls or inserted.results)
+            said = "".join(wire.read_element(inserted := decode(new)).texts)
+            is_said = inserted == wire.user_message(said)
             _insist(is_said, "what is inserted is no message of the user's")
-        elif (old := before.elements[place]) != new:
-            found = known.proven.get(place)
-            if found is None or found[:2] != (old, new):
-                found = _Proven(old, new, request.prove_element(place, new, terms))
+        elif before.elements[place] != new:
+            found = known.proven.get(place) if place < shared else None
+            if found is None or found.new != new:
+                found = _Proven(new, request.prove_element(place, new, terms))
             _insist(not found.masks or place < request.last_answer, "a result is masked unread")
-            proven[place] = found
+            if place not in request.far:
+                proven[place] = found
     return _Request(before, after, proven, len(client) + len(sent))
 
 
@@ -149,27 +153,33 @@ def _insist(is_so: bool, doubt: str) -> None:
 
 
 def _fit(before: ListCut, after: ListCut, added: Added | None) -> bool:
-    """Whether what stands around the elements is the same, but for what a road adds."""
+    """Whether the same bytes stand around the elements, but for what a road adds."""
     if added is None:
         return before.head == after.head and before.tail == after.tail
-    try:
-        document: Any = decode(before.head + before.tail)
-        return bool(_add(document, added.path, added) == decode(after.head + after.tail))
-    except WireError:
-        return False
+    old, new = (STAND_IN.join((cut.head, cut.tail)) for cut in (before, after))
+    return _add(decode_utf8(old), added) == decode_utf8(new)
 
 
-def _add(document: dict[str, Any], path: Path, added: Added) -> dict[str, Any]:
-    """Return a document with a value added at a path, or to the list there."""
-    key, *rest = path
-    value = document.get(str(key))
-    if rest:
-        value = _add(value or {}, tuple(rest), added)
-    elif added.in_list:
-        value = [*(value or ()), added.value]
-    elif value is None:
-        value = added.value
-    return {**document, str(key): value}
+def _add(text: str, added: Added) -> str | None:
+    """Return a JSON text with a value added to the list at a path, or at the path itself.
+
+    That is at the end of what there is of the path, or in place of a null; no other value goes.
+    """
+    item = orjson.dumps(added.value).decode()
+    value, opens = (f"[{item}]", "[") if added.in_list else (item, "")
+    for depth in range(len(added.path), -1, -1):
+        at = added.path[:depth]
+        with suppress(LookupError):
+            start, end = find_spans(text, {at}).values[at]
+            if text[start:end] == "null":
+                return text[:start] + value + text[end:]
+            if text[start] != opens:
+                break
+            comma = "," if text[start + 1 : end - 1].strip() else ""
+            return text[: end - 1] + comma + item + text[end - 1 :]
+        item, opens = f'"{added.path[depth - 1]}":{value}', "{"
+        value = f"{{{item}}}"
+    return None
 
 
 class _Elements:
@@ -182,6 +192,8 @@ class _Elements:
         self._calls: _Calls = {}
         self._lines: Lines = {}
         self._tries = 0
+        self.far: set[int] = set()
+        """Where results are whose calls were sought in the whole list, also behind them."""
 
     def read(self, place: int) -> Element:
         """Return what the format reads in an element."""
@@ -211,8 +223,8 @@ class _Elements:
                     if swap.old != swap.new:
                         swaps.append(swap)
                         value = swap.new
-                        if result.wrap is not None and isinstance(value, dict) and len(value) == 1:
-                            value = value[result.wrap]
+                        if result.wrap is not None:
+                            value = value[result.wrap] if len(value) == 1 else None
                         if not isinstance(value, str):
                             raise ProofError("a text is none any more")
                         _insist(value.endswith(tail), "what follows a text changes")
@@ -259,6 +271,7 @@ class _Elements:
             if at not in self._calls_at:
                 self._calls_at[at] = _by_id(self.read(at).calls)
             yield from self._calls_at[at].get(result.call_id, ())
+        self.far.add(place)
         if not self._calls:
             every = (self.read(at).calls for at in range(len(self._elements)))
             self._calls = _by_id(chain.from_iterable(every))
@@ -269,17 +282,24 @@ class _Elements:
                 yield from others
             yield Call(None, None, None)
 
-    def prove_pairs(self, kept: frozenset[int]) -> None:
-        """Prove that each result stays or goes with its call."""
+    def prove_order(self, order: Sequence[int | None]) -> None:
+        """Prove what a reduction leaves out and puts in place of it; whole pairs stay or go."""
+        places = {*range(len(self._elements))}
+        kept = places.intersection(order)
+        is_same = sorted(kept) == [place for place in order if place is not None]
+        _insist(is_same and len(kept) + 1 >= len(order), "the order changes")
         declared: dict[str, int] = {}
         waiting: defaultdict[str, list[int]] = defaultdict(list)
         unanswered: list[tuple[int, Call]] = []  # of the last turn, where results go by order
+        in_answer = False
         pairs: list[tuple[int, int]] = []
         for at in range(len(self._elements)):
             element = self.read(at)
             calls = [call for call in element.calls if call.call_id is not None]
+            in_answer = in_answer and element.speaker == "assistant"
             if calls and self._wire.pairs_by_order:
-                unanswered = [(at, call) for call in calls]
+                unanswered = [*(unanswered if in_answer else ()), *((at, call) for call in calls)]
+                in_answer = self._wire.answers_in_runs
             for call in calls:
                 if call.call_id:
                     declared[call.call_id] = at
@@ -299,6 +319,14 @@ class _Elements:
                 elif result.call_id:
                     waiting[result.call_id].append(at)
         _insist(all((one in kept) == (other in kept) for one, other in pairs), "a pair is parted")
+        for at in places - kept:
+            is_unread = at > self.last_answer and self.read(at).results
+            must_stay = is_unread or self.read(at).speaker == "system"
+            _insist(not must_stay, "what must stay is left out")
+        if None in order:
+            before = [self.read(at).speaker for at in order[: order.index(None)] if at is not None]
+            is_first = kept < places and {*before} <= {"system"}
+            _insist(is_first, "what is inserted is in place of nothing")
 
 
 _Calls = dict[str | None, list[Call]]

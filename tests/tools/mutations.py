@@ -131,8 +131,29 @@ MUTATIONS = (
     Mutation(
         "what is known to be proven, by all of its bytes",
         PROOF,
-        "if found is None or found[:2] != (old, new):",
-        "if found is None or found[0] != old:",
+        "if found is None or found.new != new:",
+        "if found is None:",
+        PROVEN,
+    ),
+    Mutation(
+        "what is known to be proven, by all that stands before it",
+        PROOF,
+        "known.proven.get(place) if place < shared else None",
+        "known.proven.get(place)",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of what a road adds",
+        PROOF,
+        "return _add(decode_utf8(old), added) == decode_utf8(new)",
+        "return decode(_add(decode_utf8(old), added).encode()) == decode(new)",
+        PROVEN,
+    ),
+    Mutation(
+        "the proof of what a reduction must keep",
+        PROOF,
+        "_insist(not must_stay",
+        "_insist(True",
         PROVEN,
     ),
     Mutation(
