@@ -16,6 +16,7 @@ what templates write. A request leaves only if it is the client's own but for th
 On any other difference it does not leave like this.
 """
 
+import json
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -135,7 +136,7 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
     for place, new in zip(order, after.elements, strict=True):
         if place is None:
             said = "".join(wire.read_element(inserted := decode(new)).texts)
-            is_said = inserted == wire.user_message(said)
+            is_said = inserted == wire.user_message(said) and new in _spell(inserted)
             _insist(is_said, "what is inserted is no message of the user's")
         elif before.elements[place] != new:
             found = known.proven.get(place) if place < shared else None
@@ -392,8 +393,18 @@ def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
     # In general the values are found where they are.
     paths, rest = {swap.slot for swap in swaps}, list[list[str]]()
     for text in (decode_utf8(old), decode_utf8(new)):
-        spans = sorted(find_spans(text, paths).values.values())
+        values = find_spans(text, paths).values
+        spans = sorted(values.values())
         ends = [0, *(span.end for span in spans)]
         starts = [*(span.start for span in spans), len(text)]
         rest.append([text[end:start] for end, start in zip(ends, starts, strict=True)])
-    return rest[0] == rest[1]
+    plain = [text[slice(*values[each.slot])].encode() in _spell(each.new) for each in swaps]
+    return rest[0] == rest[1] and all(plain)
+
+
+def _spell(value: object) -> list[bytes]:
+    """Return the two ways to spell what is new: as it is, and in ASCII."""
+    spelled = [
+        json.dumps(value, ensure_ascii=each, separators=(",", ":")) for each in (False, True)
+    ]
+    return [each.encode("utf-8", "surrogatepass") for each in spelled]

@@ -241,7 +241,13 @@ def test_what_a_reduction_inserts_is_said_by_the_user() -> None:
     for fields in ({"role": "assistant"}, {"role": "tool", "tool_call_id": "a"}):
         with pytest.raises(ProofError, match="what is inserted is no message of the user's"):
             case.prove(spelled(case, message(at, **fields)))
-    case.prove(spelled(case, message(at, content="Anything.")))
+    said = json.dumps({"role": "user", "content": "é"}, separators=(",", ":"))
+    plain = spelled(case, lambda document: document["messages"].__setitem__(at, ""))
+    for new in (said, said.replace("\\u00e9", "é")):
+        case.prove(plain.replace(b'""', new.encode(), 1))
+    twice = said.replace("{", '{"role":"system",')
+    with pytest.raises(ProofError, match="what is inserted is no message of the user's"):
+        case.prove(plain.replace(b'""', twice.encode(), 1))
 
 
 def test_a_line_of_a_reduction_has_the_dispatch_results_below_it() -> None:
@@ -271,13 +277,15 @@ def prove_order(
     inserted: object = None,
     *,
     terms: Terms = REDUCES,
-    blanks: str = " ",
+    blanks: str = "",
 ) -> None:
     """Prove that these messages leave in an order."""
     sent = [inserted if at is None else messages[at] for at in order]
-    client = json.dumps({"messages": messages}).encode()
-    body = json.dumps({"messages": sent}).replace("}, {", f"}},{blanks}{{").encode()
-    Prover().prove(client, body, CHAT, terms._replace(order=order))
+    client, body = (
+        json.dumps({"messages": each}, separators=(",", ":")) for each in (messages, sent)
+    )
+    body = body.replace("},{", f"}},{blanks}{{")
+    Prover().prove(client.encode(), body.encode(), CHAT, terms._replace(order=order))
 
 
 @as_one_test
@@ -346,8 +354,16 @@ def test_an_object_stays_one() -> None:
         sent = client.replace('{"a": 1}', new)
         Prover().prove(client.encode(), sent.encode(), CONVERSE, terms)
 
-    prove('{"text": "-"}')
-    for new in ('"-"', '{"note": "-"}', '{"text": "-", "a": 1}', "{}", '["-"]'):
+    prove('{"text":"-"}')
+    for new in (
+        '"-"',
+        '{"text": "-"}',
+        '{"text":"+","text":"-"}',
+        '{"note": "-"}',
+        '{"text": "-", "a": 1}',
+        "{}",
+        '["-"]',
+    ):
         with pytest.raises(ProofError):
             prove(new)
 
