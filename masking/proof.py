@@ -299,7 +299,8 @@ class _Elements:
             calls = [call for call in element.calls if call.call_id is not None]
             in_answer = in_answer and element.speaker == "assistant"
             if calls and self._wire.pairs_by_order:
-                unanswered = [*(unanswered if in_answer else ()), *((at, call) for call in calls)]
+                unanswered = unanswered if in_answer else []
+                unanswered += [(at, call) for call in calls]
                 in_answer = self._wire.answers_in_runs
             for call in calls:
                 if call.call_id:

@@ -273,22 +273,22 @@ MUTATIONS = (
     Mutation(
         "the answers that a request and a branch share",
         MEMORY,
-        "key=lambda each: (min(each.answers, before), each.left)",
-        "key=lambda each: each.left",
+        "longest = [each for each in shared if min(each.answers, before) == most]",
+        "longest = shared",
         "tests/masking/test_memory.py",
     ),
     Mutation(
         "an answer that another run may have had, too",
         MEMORY,
-        "key=lambda each: (min(each.answers, before), each.left)",
-        "key=lambda each: (each.answers, each.left)",
+        "longest = [each for each in shared if min(each.answers, before) == most]",
+        "longest = [each for each in shared if each.answers == max(o.answers for o in shared)]",
         "tests/masking/test_memory.py",
     ),
     Mutation(
         "the masked results that a request has of a branch",
         MEMORY,
-        "key=lambda each: (min(each.answers, before), each.left)",
-        "key=lambda each: min(each.answers, before)",
+        "best = max(longest, key=lambda each: each.left, default=None)",
+        "best = max(longest, key=lambda each: 0, default=None)",
         "tests/masking/test_remembered.py",
     ),
     Mutation(
