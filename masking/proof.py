@@ -250,7 +250,7 @@ class _Elements:
         if terms.line_chars is not None and is_line(text, new, terms.line_chars):
             return True
         for call in self._find_calls(result, place):
-            self._count()
+            self._count(len(text))
             facts = result, call, self._lines
             if any(new == write(each, text, *facts) for each in terms.placeholders):
                 return True
@@ -258,9 +258,9 @@ class _Elements:
                 return False
         raise ProofError("a text is no template's")
 
-    def _count(self) -> None:
-        """Count a call that is tried for a result, so that no body takes forever."""
-        self._tries += 1
+    def _count(self, chars: int = 0) -> None:
+        """Count a call that is tried for a result, or a text, so that no body takes forever."""
+        self._tries += 1 + chars // _CHARS_IN_A_TRY
         _insist(self._tries <= _MOST_TRIES, "there are too many calls")
 
     def _find_calls(self, result: ToolResult, place: int) -> Iterator[Call]:
@@ -347,6 +347,9 @@ _NEARBY = 64
 
 _MOST_TRIES = 100_000
 """So many calls are tried for the results of a request, so that no body takes forever."""
+
+_CHARS_IN_A_TRY = 4_096
+"""A longer text counts as more tries: all of it may be read for each."""
 
 
 def _may_answer(result: ToolResult, call: Call, *, is_named: bool) -> bool:

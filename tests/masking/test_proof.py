@@ -513,18 +513,19 @@ def test_a_placeholder_names_a_call_of_the_results_id() -> None:
             written(calls, named)
 
 
-def test_no_body_takes_forever() -> None:
+@pytest.mark.parametrize(("calls", "text"), [(100_001, OLD), (1_000, OLD * 20_000)])
+def test_no_body_takes_forever(calls: int, text: str) -> None:
     call = {"id": "a", "function": {"name": "read"}}
     client = {
         "messages": [
-            {"role": "assistant", "tool_calls": [call] * 100_001},
-            {"role": "tool", "tool_call_id": "a", "content": OLD},
+            {"role": "assistant", "tool_calls": [call] * calls},
+            {"role": "tool", "tool_call_id": "a", "content": text},
         ]
     }
     body = json.dumps(client).encode()
     with pytest.raises(ProofError, match="there are too many calls"):
         Prover().prove(
-            body, body.replace(OLD.encode(), b"-"), CHAT, Terms(placeholders=(Wording("+", 0),))
+            body, body.replace(text.encode(), b"-"), CHAT, Terms(placeholders=(Wording("+", 0),))
         )
 
 
