@@ -145,12 +145,14 @@ def _replace(given: Given, policy: RedactionPolicy) -> Fate:
     return Fate("redacted" if texts else "already_masked", texts)
 
 
-def write_redacted(given: Given, policy: RedactionPolicy) -> list[object]:
-    """Return what redaction puts in the place of a result's texts; nothing if it is not named."""
-    if not (policy.enabled and given.tool in policy.tool_names):
-        return []
-    words = _words_of(policy)
-    return [put(given, words.write(given, text), tail) for _, text, tail in given.texts]
+def write_anew(given: Given, strategies: Strategies) -> list[object]:
+    """Return what redaction, if it names the tool, or the window puts in place of a text now."""
+    policy, every = strategies.redaction, [refer(strategies.schema1).find_words(given)]
+    if policy.enabled and given.tool in policy.tool_names:
+        every.append(_words_of(policy))
+    return [
+        put(given, own.write(given, text), tail) for own in every for _, text, tail in given.texts
+    ]
 
 
 def _words_of(policy: RedactionPolicy) -> Words:

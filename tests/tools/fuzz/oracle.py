@@ -9,11 +9,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies
 from tests.spec.readers import Given, Unclear, Where
 from tests.spec.reference import Fate, Read, read
-from tests.tools.fuzz.expected import expect, leave_whole, write_redacted
+from tests.tools.fuzz.expected import expect, leave_whole, write_anew
 from tests.tools.fuzz.json_nodes import Difference, find_changes
 
 
@@ -33,12 +32,13 @@ class Remembered:
         document: object,
         sent: object,
         wanted: Sequence[Sequence[Fate]],
-        redaction: RedactionPolicy,
+        strategies: Strategies,
     ) -> str | None:
         """Say if a result is masked that neither is to be masked now nor was before.
 
         What was masked before has redaction's words, if these are now its tool's. They may be short
-        enough for more texts of the very same result.
+        enough for more texts of the very same result. It may also answer another call than before,
+        where two have one id and the client has changed what precedes them: then it names that one.
         """
         for place, given in enumerate(found.given):
             for at, tail in _find_replaceable(given):
@@ -49,7 +49,7 @@ class Remembered:
                 is_due = any(value in (f.texts.get(at), f.images.get(at)) for f in fates)
                 key = self._key(place, given, document, at, value, tail)
                 is_known = key in self._words or (
-                    key[:-2] in self._masked and value in write_redacted(given, redaction)
+                    key[:-2] in self._masked and value in write_anew(given, strategies)
                 )
                 if not is_due and not self.is_blind and not is_known:
                     return f"{given.at}: masked because of what another result was"
@@ -127,7 +127,7 @@ def find_fault(
             return _compare(name, found, body, rewrite, strategies)
         wanted = [*expect(name, found, strategies)]
         sent = decode(rewrite.body)
-        return remembered.check(found, decode(body), sent, wanted, strategies.redaction)
+        return remembered.check(found, decode(body), sent, wanted, strategies)
     except Difference as difference:
         return f"changed: {difference}"
     except (RecursionError, Unclear):
