@@ -23,7 +23,6 @@ from masking.accounting.cost import (
     Cost,
     MovePrice,
     PromptCost,
-    mean_price,
 )
 from masking.accounting.ledger import (
     Entry,
@@ -33,13 +32,6 @@ from masking.accounting.ledger import (
     chain,
 )
 from masking.accounting.moves import Move, divide_savings
-from masking.accounting.prefix_cache import (
-    CachePoints,
-    PrefixCache,
-    SentPrompt,
-    cache_points,
-    count_writable,
-)
 from masking.accounting.prompt import (
     PARTS,
     Prompt,
@@ -71,7 +63,6 @@ __all__ = [
     "ArrivalSaving",
     "Basis",
     "Bill",
-    "CachePoints",
     "Cost",
     "Entry",
     "LatestRequests",
@@ -82,26 +73,21 @@ __all__ = [
     "MovePrice",
     "Piece",
     "Places",
-    "PrefixCache",
     "Prompt",
     "PromptCost",
     "Sent",
-    "SentPrompt",
     "Sizes",
     "TokenKinds",
-    "cache_points",
     "chain",
     "count_masked_repeats",
     "count_quotes",
     "count_shortened_repeats",
-    "count_writable",
     "digest_elements",
     "digest_of",
     "divide_savings",
     "find_repeated",
     "is_about_nothing",
     "label_reasons",
-    "mean_price",
     "measure",
     "read_margin",
     "read_pieces",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from itertools import count
+from itertools import accumulate, count
 from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
@@ -31,7 +31,6 @@ from masking.accounting.cost import (
 )
 from masking.accounting.prefix_cache import (
     PrefixCache,
-    SentPrompt,
     cache_points,
     count_writable,
 )
@@ -319,15 +318,18 @@ def _send(
 
     altered: how many pieces there are up to the last one that differs from the other prompt.
     """
-    prompt, rules = SentPrompt(sent.cache_scope), pricing.cache
+    rules = pricing.cache
     points = cache_points(pieces, rules)
-    common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
+    digests = [piece.digest for piece in pieces]
+    sizes = [*accumulate([piece.tokens for piece in pieces], initial=0)]
+    now = sent.when.timestamp()
+    common = sizes[cache.send(sent.cache_scope, digests, now, rules.ttl, points=points)]
     return PromptTokens(
-        tokens=prompt.sizes[-1],
+        tokens=sizes[-1],
         common=common,
-        altered=prompt.sizes[min(altered, len(pieces))],
-        pieces=bisect_left(prompt.sizes, common),
-        writable=count_writable(prompt.sizes, points, rules),
+        altered=sizes[min(altered, len(pieces))],
+        pieces=bisect_left(sizes, common),
+        writable=count_writable(sizes, points, rules),
     )
 
 
