@@ -29,7 +29,7 @@ from masking.accounting.ledger import (
     LatestRequests,
     Ledger,
     Sent,
-    chain,
+    hash_prefixes,
 )
 from masking.accounting.moves import Move, divide_savings
 from masking.accounting.prompt import (
@@ -78,7 +78,6 @@ __all__ = [
     "Sent",
     "Sizes",
     "TokenKinds",
-    "chain",
     "count_masked_repeats",
     "count_quotes",
     "count_shortened_repeats",
@@ -86,6 +85,7 @@ __all__ = [
     "digest_of",
     "divide_savings",
     "find_repeated",
+    "hash_prefixes",
     "is_about_nothing",
     "label_reasons",
     "measure",

@@ -10,7 +10,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import blake2b
 from itertools import accumulate, count
 from typing import Generic, NamedTuple, TypeVar
 
@@ -188,7 +187,7 @@ class Ledger:
         # conversation and what is masked now are remembered at once, because `frozen_results` must
         # not find one without the other.
         prompt = sent.prompt
-        prefixes = chain(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
+        prefixes = hash_prefixes(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
@@ -301,7 +300,7 @@ class Ledger:
         """
         if not self._any_frozen:
             return None
-        prefixes = chain(cache_scope, digest_elements(request))
+        prefixes = hash_prefixes(cache_scope, digest_elements(request))
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None or not continued.conversation.breaker.tripped:
@@ -360,10 +359,10 @@ class LatestRequests(Generic[_Conversation]):
 
     def __init__(self, max_conversations: int | None = None) -> None:
         bound = math.inf if max_conversations is None else max_conversations
-        self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
+        self._latest: LRUCache[int, _Conversation] = LRUCache(bound)
 
-    def find(self, prefixes: Sequence[bytes]) -> KnownConversation[_Conversation] | None:
-        """Return the conversation that a request continues; `prefixes` is its `chain`."""
+    def find(self, prefixes: Sequence[int]) -> KnownConversation[_Conversation] | None:
+        """Return the conversation that a request continues; `prefixes` are its `hash_prefixes`."""
         for messages in range(len(prefixes), 0, -1):
             if (found := self._latest.get(prefixes[messages - 1])) is not None:
                 return KnownConversation(found, messages)
@@ -372,7 +371,7 @@ class LatestRequests(Generic[_Conversation]):
     def replace(
         self,
         continued: KnownConversation[_Conversation] | None,
-        prefixes: Sequence[bytes],
+        prefixes: Sequence[int],
         conversation: _Conversation,
     ) -> None:
         """Remember a request as its conversation's latest, in place of the one that it continues.
@@ -385,13 +384,13 @@ class LatestRequests(Generic[_Conversation]):
             self._latest[prefixes[-1]] = conversation
 
 
-def chain(cache_scope: bytes, digests: Sequence[bytes]) -> list[bytes]:
-    """Return a digest of every prefix of a sequence, the shortest first.
+def hash_prefixes(cache_scope: bytes, digests: Sequence[bytes]) -> list[int]:
+    """Return a hash of every prefix of a sequence, the shortest first.
 
-    Sequences with different seeds have nothing in common.
+    Sequences of different scopes have nothing in common. The hashes hold in this process only.
     """
-    found, prefix = [], cache_scope
+    found, prefix = [], hash(cache_scope)
     for digest in digests:
-        prefix = blake2b(prefix + digest, digest_size=16).digest()
+        prefix = hash((prefix, digest))
         found.append(prefix)
     return found

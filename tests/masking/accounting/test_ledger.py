@@ -21,7 +21,7 @@ from masking.accounting.ledger import (
     LatestRequests,
     Ledger,
     Sent,
-    chain,
+    hash_prefixes,
 )
 from masking.accounting.prompt import Prompt, read_prompt
 from masking.model import ChatMessage, Decision, Replacement
@@ -503,8 +503,8 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
     assert (1, False) == (alone.conversation, alone.moved)
 
 
-def spell(names: str) -> list[bytes]:
-    return chain(b"scope", [name.encode() for name in names])
+def spell(names: str) -> list[int]:
+    return hash_prefixes(b"scope", [name.encode() for name in names])
 
 
 @as_one_test
@@ -551,12 +551,12 @@ digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
 
 
 @given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
-def test_chains_are_equal_as_far_as_the_sequences_are(
+def test_prefixes_are_equal_as_far_as_the_sequences_are(
     cache_scope: bytes, other_scope: bytes, one: list[bytes], other: list[bytes]
 ) -> None:
-    chained, other_chained = chain(cache_scope, one), chain(other_scope, other)
-    assert (len(one), len(other)) == (len(chained), len(other_chained))
-    for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
+    found, others = hash_prefixes(cache_scope, one), hash_prefixes(other_scope, other)
+    assert (len(one), len(other)) == (len(found), len(others))
+    for end, (a, b) in enumerate(zip(found, others, strict=False), 1):
         assert (a == b) == (cache_scope == other_scope and one[:end] == other[:end])
 
 
