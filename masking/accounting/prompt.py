@@ -87,23 +87,22 @@ class Prompt:
     def compared(self) -> Comparison:
         """The two prompts, compared piece by piece."""
         before, after = self.before, self.after
-        pairs = enumerate(zip(before, after, strict=False))
-        changed = [at for at, (one, other) in pairs if one.digest != other.digest]
-        altered = changed[-1] + 1 if changed else 0
+        altered = left = squares = 0
+        for at, (one, other) in enumerate(zip(before, after, strict=False)):
+            if one.digest != other.digest:
+                altered, lost = at + 1, one.tokens - other.tokens
+                was_only_shortened = lost == self.left_out.get(at)
+                left += min(other.tokens, _MARKER_TOKENS) if was_only_shortened else other.tokens
+                squares += lost**2
         if len(before) != len(after):
             altered = max(len(before), len(after))
         return Comparison(
             tokens_before=sum([piece.tokens for piece in before]),
             tokens_after=sum([piece.tokens for piece in after]),
             altered=altered,
-            left=sum([self._left(at) for at in changed]),
-            squares=sum([(before[at].tokens - after[at].tokens) ** 2 for at in changed]),
+            left=left,
+            squares=squares,
         )
-
-    def _left(self, at: int) -> int:
-        tokens = self.after[at].tokens
-        was_only_shortened = self.before[at].tokens - tokens == self.left_out.get(at)
-        return min(tokens, _MARKER_TOKENS) if was_only_shortened else tokens
 
     @property
     def tokens_before(self) -> int:
