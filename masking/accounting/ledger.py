@@ -277,7 +277,7 @@ class Ledger:
         is_masked = prompt.tokens_after > was.tokens_after
         pair = (prompt.after, pieces) if is_masked else (pieces, prompt.after)
         now = Prompt(before=pair[0], after=pair[1])
-        other_counts = counts.beside(now.compared, is_masked=is_masked, last=last)
+        other_counts = counts.beside(now, is_masked=is_masked, last=last)
         conversation.other_counts = other_counts
         if not now.altered:
             return recorded, recorded, counts

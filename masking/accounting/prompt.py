@@ -7,10 +7,8 @@ list is another. An element is counted once for as long as it is remembered.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from itertools import groupby
-from typing import NamedTuple
 
 import orjson
 
@@ -54,70 +52,41 @@ _MARKER_TOKENS = 16
 """About what stands between the head and the tail of a shortened text."""
 
 
-class Comparison(NamedTuple):
-    """A prompt before and after masking, in estimated tokens.
+@dataclass(kw_only=True)
+class Prompt:
+    """The pieces of a request before and after masking; the head first. Tokens are counted by us.
 
+    parts: the tokens of each part after masking; a part without any is missing.
+    left_out: the tokens that were left out at arrival, by the place of their piece.
     altered: how many pieces there are up to the last one that differs.
     left, squares: of the pieces that differ, the tokens after masking, and the squares of what each
         of them lost, summed up. Of one that was only shortened, a marker is left: its head and its
         tail stand in both prompts.
     """
 
-    tokens_before: int
-    tokens_after: int
-    altered: int = 0
-    left: int = 0
-    squares: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prompt:
-    """The pieces of a request before and after masking, in estimated tokens; the head first.
-
-    parts: the tokens of each part after masking; a part without any is missing.
-    left_out: the tokens that were left out at arrival, by the place of their piece.
-    """
-
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
     parts: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[int, int] = field(default_factory=dict)
+    tokens_before: int = field(init=False)
+    tokens_after: int = field(init=False)
+    altered: int = field(default=0, init=False)
+    left: int = field(default=0, init=False)
+    squares: int = field(default=0, init=False)
 
-    @cached_property
-    def compared(self) -> Comparison:
-        """The two prompts, compared piece by piece."""
-        before, after = self.before, self.after
-        altered = left = squares = 0
-        for at, (one, other) in enumerate(zip(before, after, strict=False)):
+    def __post_init__(self) -> None:
+        """Compare the two prompts, piece by piece."""
+        self.tokens_before = sum([piece.tokens for piece in self.before])
+        self.tokens_after = sum([piece.tokens for piece in self.after])
+        for at, (one, other) in enumerate(zip(self.before, self.after, strict=False)):
             if one.digest != other.digest:
-                altered, lost = at + 1, one.tokens - other.tokens
+                self.altered, lost = at + 1, one.tokens - other.tokens
+                self.squares += lost**2
                 was_only_shortened = lost == self.left_out.get(at)
-                left += min(other.tokens, _MARKER_TOKENS) if was_only_shortened else other.tokens
-                squares += lost**2
-        if len(before) != len(after):
-            altered = max(len(before), len(after))
-        return Comparison(
-            tokens_before=sum([piece.tokens for piece in before]),
-            tokens_after=sum([piece.tokens for piece in after]),
-            altered=altered,
-            left=left,
-            squares=squares,
-        )
-
-    @property
-    def tokens_before(self) -> int:
-        """Estimated tokens of the whole prompt as the client wrote it."""
-        return self.compared.tokens_before
-
-    @property
-    def tokens_after(self) -> int:
-        """The same, masked."""
-        return self.compared.tokens_after
-
-    @property
-    def altered(self) -> int:
-        """How many pieces there are up to the last one that is masked."""
-        return self.compared.altered
+                left = other.tokens
+                self.left += min(left, _MARKER_TOKENS) if was_only_shortened else left
+        if len(self.before) != len(self.after):
+            self.altered = max(len(self.before), len(self.after))
 
 
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:

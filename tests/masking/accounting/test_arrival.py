@@ -133,12 +133,11 @@ def test_what_is_masked_as_well_is_smaller_by_its_whole_text(writer: Writer) -> 
 def test_of_what_was_only_shortened_a_marker_differs() -> None:
     told = WRITERS[0].tell(User(), *turn("a", write_lines("a")), Model((Ask("b", "shell"),)))
     rewrite = Remembering().send(told.read(), Strategies(schema1=OFF))
-    assert 0 == read_prompt(rewrite, COUNTER).compared.left
+    assert 0 == read_prompt(rewrite, COUNTER).left
     first = WRITERS[0].tell(User(), *turn("a", write_lines("a")))
     prompt = read_prompt(Remembering().send(first.read(), ON), COUNTER)
     (gone,) = prompt.left_out.values()
-    compared = prompt.compared
-    assert (16, gone**2, len(prompt.before)) == (compared.left, compared.squares, compared.altered)
+    assert (16, gone**2, len(prompt.before)) == (prompt.left, prompt.squares, prompt.altered)
 
 
 @WINDOWS
