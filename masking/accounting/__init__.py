@@ -46,9 +46,8 @@ from masking.accounting.prompt import (
 )
 from masking.accounting.rereads import (
     Places,
-    count_masked_repeats,
     count_quotes,
-    count_shortened_repeats,
+    count_repeats,
     find_repeated,
 )
 from masking.conversation import Piece
@@ -78,9 +77,8 @@ __all__ = [
     "Sent",
     "Sizes",
     "TokenKinds",
-    "count_masked_repeats",
     "count_quotes",
-    "count_shortened_repeats",
+    "count_repeats",
     "digest_elements",
     "digest_of",
     "divide_savings",

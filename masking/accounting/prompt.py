@@ -5,14 +5,13 @@ list is another. An element is counted once for as long as it is remembered.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
 
 import orjson
 
-from masking.arrival import Arrived
 from masking.conversation import (
     Conversation,
     CountedElement,
@@ -90,10 +89,7 @@ class Prompt:
 
 
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
-    """Return the prompt of a request before masking and after. A wrong type has no tokens.
-
-    An element is counted once for as long as it is remembered.
-    """
+    """Return the prompt of a request before masking and after. A wrong type has no tokens."""
     conversation, decisions, edits = rewrite.conversation, rewrite.decisions, rewrite.edits
     head, elements = _count_head(conversation, counter), _count_elements(conversation, counter)
     sent = _mask_elements(conversation, elements, decisions, counter)
@@ -105,13 +101,14 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
 
     # Before all that, the client's own elements stood where results were shortened at arrival.
     left_out: dict[int, int] = {}
-    if rewrite.arrived is not None and rewrite.arrived.shortened:
-        whole = [*before]
-        for element, gone, digest in _count_left_out(rewrite.arrived, counter):
-            number = element + 1
-            left_out[number] = gone
-            short = whole[number]
-            whole[number] = short._replace(digest=digest, tokens=short.tokens + gone)
+    if arrived := rewrite.arrived:
+        whole, results = [*before], arrived.conversation.results
+        for at in dict.fromkeys([results[each.place].element for each in arrived.shortened]):
+            own = count_element(arrived.client.parsed[at], arrived.client.wire, counter).piece
+            short = count_element(arrived.conversation.parsed[at], conversation.wire, counter).piece
+            left_out[at + 1] = gone = own.tokens - short.tokens
+            digest, tokens = own.digest, before[at + 1].tokens + gone
+            whole[at + 1] = before[at + 1]._replace(digest=digest, tokens=tokens)
         before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.
@@ -120,7 +117,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
         for at in edits.order(len(sent)):
             if at is None:
                 wire, item = conversation.wire, edits.inserted
-                summary = count_element(wire, ParsedElement(item, wire.read_element(item)), counter)
+                summary = count_element(ParsedElement(item, wire.read_element(item)), wire, counter)
                 kept.append(summary)
                 pieces.append(summary.piece)
             else:
@@ -149,19 +146,6 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     )
 
 
-def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each element with shortened results, how much was left out of it, and its own digest.
-
-    In the order of the request.
-    """
-    results, wire = arrived.conversation.results, arrived.client.wire
-    for at in dict.fromkeys(results[each.place].element for each in arrived.shortened):
-        own, short = arrived.client.parsed[at], arrived.conversation.parsed[at]
-        whole = own.counted or count_element(wire, own, counter)
-        left = short.counted or count_element(wire, short, counter)
-        yield at, whole.piece.tokens - left.piece.tokens, whole.piece.digest
-
-
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
     """Return the pieces of a request as its client wrote it; the first is its head."""
     first = _make_head_piece(conversation, _count_head(conversation, counter))
@@ -173,20 +157,16 @@ def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piec
 
 def _count_head(conversation: Conversation, counter: TokenCounter) -> CountedHead:
     """Count a head, and keep the outcome with it."""
-    if conversation.head.counted is None:
+    head = conversation.head
+    if head.counted is None:
         wire, body = conversation.wire, conversation.body
-        conversation.head.counted = CountedHead(
-            digest_head(conversation),
-            tools=count_tools(counter, wire.find_tools(body)),
-            texts=sum(map(counter.count, wire.find_head_texts(body))),
+        tools, texts = wire.find_tools(body), [*wire.find_head_texts(body)]
+        head.counted = CountedHead(
+            digest_of([tools, *texts]),
+            tools=count_tools(counter, tools),
+            texts=sum(map(counter.count, texts)),
         )
-    return conversation.head.counted
-
-
-def digest_head(conversation: Conversation) -> bytes:
-    """Return the digest of what stands before a request's list."""
-    wire, body = conversation.wire, conversation.body
-    return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
+    return head.counted
 
 
 def _make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
@@ -199,8 +179,10 @@ def _make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
 # The elements, as the client wrote them.
 
 
-def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter) -> CountedElement:
+def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter) -> CountedElement:
     """Count an element, and keep the outcome with it. A wrong type has no tokens."""
+    if known.counted is not None:
+        return known.counted
     item = known.item
     texts, others = wire.count_parts(item)
     tokens = {text: counter.count(text) for text in texts}
@@ -212,7 +194,7 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
     element = known.element
     known.counted = counted = CountedElement(
         piece=Piece(
-            digest=known.digest or _keep_digest(wire, known),
+            digest=_digest_once(known, wire),
             tokens=others + sum([tokens[text] for text in texts]),
             blocks=count_blocks(item),
             is_marked=is_marked(item),
@@ -239,13 +221,13 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
 
 def digest_elements(conversation: Conversation) -> list[bytes]:
     """Return the digest of each element of a request. Nothing is counted for that."""
-    wire = conversation.wire
-    return [known.digest or _keep_digest(wire, known) for known in conversation.parsed]
+    return [_digest_once(known, conversation.wire) for known in conversation.parsed]
 
 
-def _keep_digest(wire: WireFormat, known: ParsedElement) -> bytes:
-    known.digest = digest = digest_element(wire, known.item)
-    return digest
+def _digest_once(known: ParsedElement, wire: WireFormat) -> bytes:
+    if known.digest is None:
+        known.digest = digest_element(wire, known.item)
+    return known.digest
 
 
 def digest_element(wire: WireFormat, item: object) -> bytes:
@@ -267,7 +249,7 @@ def digest_of(value: object) -> bytes:
 
 def _count_elements(conversation: Conversation, counter: TokenCounter) -> list[CountedElement]:
     wire = conversation.wire
-    return [known.counted or count_element(wire, known, counter) for known in conversation.parsed]
+    return [known.counted or count_element(known, wire, counter) for known in conversation.parsed]
 
 
 def _make_pieces(conversation: Conversation, counted: Sequence[CountedElement]) -> list[Piece]:
