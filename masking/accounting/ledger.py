@@ -84,7 +84,6 @@ class Entry:
     arrival: what leaving out a part of long results has saved of that; None if nothing is left out.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
-    tripped: whether that begins with this request.
     recorded: its bill as it was sent, where it was masked already when it was recorded.
     """
 
@@ -94,7 +93,6 @@ class Entry:
     so_far: Bill
     masked_before: frozenset[int] | None
     is_frozen: bool
-    tripped: bool
     move: MovePrice | None = None
     arrival: ArrivalSaving | None = None
     recorded: Bill | None = None
@@ -231,10 +229,9 @@ class Ledger:
         conversation.left_out = left_out
 
         # Whether the cache did as predicted.
-        tripped = sent.is_masked and conversation.breaker.watch(
-            cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
-        )
-        self._any_frozen |= tripped
+        if sent.is_masked:
+            cached = sent.usage.cached if sent.usage else None
+            self._any_frozen |= conversation.breaker.watch(cost.predicted, cached, moved=moved)
         bill = make_bill(cost, counts, usage, pricing, arrival)
         conversation.so_far += bill
         return Entry(
@@ -244,7 +241,6 @@ class Ledger:
             so_far=conversation.so_far,
             masked_before=masked_before if is_answered else None,
             is_frozen=conversation.breaker.tripped,
-            tripped=tripped,
             move=move,
             arrival=arrival,
             recorded=None if was is None else make_bill(was, counts, usage, pricing, None),

@@ -146,7 +146,6 @@ ENTRY = Entry(
         before=PLAIN, after=PLAIN, predicted=0, hit_rate=1.0, basis="reported", margin=NO_MARGIN,
     ),
     conversation=7, bill=NO_BILL, so_far=NO_BILL, masked_before=None, is_frozen=False,
-    tripped=False,
 )  # fmt: skip
 
 

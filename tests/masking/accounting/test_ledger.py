@@ -364,27 +364,22 @@ def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterato
         yield ledger.enter(sent, PRICING)
 
 
-def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
+def test_a_cache_that_holds_nothing_after_a_move_trips() -> None:
     entries = [*trip(Ledger())]
-    assert [False] * 6 + [True] == [entry.tripped for entry in entries]
     assert [False] * 6 + [True] == [entry.is_frozen for entry in entries]
     assert 3 == [entry.moved for entry in entries].index(True)
 
 
-def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
+def test_a_held_conversation_says_so() -> None:
     ledger = Ledger()
     [*_, tripped] = trip(ledger)
     later = ledger.enter(ask(talk(10), MASKED, cached=0), PRICING)
-    assert (tripped.conversation, True, False) == (
-        later.conversation,
-        later.is_frozen,
-        later.tripped,
-    )
+    assert (tripped.conversation, True) == (later.conversation, later.is_frozen)
 
 
 def test_a_recording_never_trips() -> None:
     ledger = Ledger()
-    assert not any(entry.tripped or entry.is_frozen for entry in trip(ledger, is_masked=False))
+    assert not any(entry.is_frozen for entry in trip(ledger, is_masked=False))
     assert ledger.frozen_results(b"someone", read(talk(10))) is None
 
 
@@ -429,7 +424,7 @@ def test_before_it_trips_nothing_is_held() -> None:
     ledger = Ledger()
     for number, entry in enumerate(trip(ledger)):
         held = ledger.frozen_results(b"someone", read(talk(number + 4)))
-        assert entry.tripped == (held is not None)
+        assert entry.is_frozen == (held is not None)
 
 
 def test_what_was_masked_since_stays_masked() -> None:
