@@ -124,7 +124,7 @@ def test_under_others_what_was_paid_stays_and_the_rest_is_within_its_margin(
 
 def bill(provider: Provider, body: bytes, pricing: Pricing) -> float:
     usage = provider.count(read_pieces(read_request(body), COUNTER))
-    return pricing.cost_of(usage.prompt or 0, usage.cached or 0, None)
+    return pricing.cost_of(usage.prompt or 0, usage.cached or 0, pricing.write)
 
 
 @each_ratio

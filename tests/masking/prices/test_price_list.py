@@ -705,21 +705,14 @@ def test_every_pattern_of_the_shipped_list_is_taken() -> None:
         (r"\.5\[fast=(true|false)\]$", ["grok-4.5[fast=true]"], ["grok-4.5"]),
         (r"^o[134](-mini)?$", ["o1", "o3-mini"], ["o2"]),
         (r"^a{2,3}b{1,}c{2}$", ["aabbcc"], ["abcc"]),
-        (r"b.*c", ["a b d c"], ["acb", "b" + "a" * 300 + "c"]),
+        (r"b.*c", ["a b d c"], ["acb"]),
     ],
 )
 def test_a_simple_pattern_is_matched(pattern: str, names: list[str], others: list[str]) -> None:
-    """A name that is longer than any real one is matched by none."""
     prices = read_list(dumps(ours({"model_match": {"regex": pattern}}, input=1, match={"or": [
         {"contains": ""}]})))  # fmt: skip
     assert [True] * len(names) == [prices.find_maker(name) is not None for name in names]
     assert [False] * len(others) == [prices.find_maker(name) is not None for name in others]
-
-
-def test_a_host_that_is_longer_than_any_real_one_has_no_seller() -> None:
-    prices = read_list(dumps(ours({"api_pattern": "https://a*"}, input=1)))
-    assert prices.find("a" * 253, "m") is not None
-    assert prices.find("a" * 300, "m") is None
 
 
 NOT_SIMPLE = "expected a pattern of"
