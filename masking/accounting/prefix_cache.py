@@ -148,17 +148,12 @@ class PrefixCache:
         A run that the digests of the pieces leave before its end is split in two.
         """
         run, at, end = self._root, 0, len(digests)
-        while at < end:
-            ahead = run.digests[at - run.start :]
-            if ahead:
-                at += count_common(ahead, digests[at : at + len(ahead)])
-                if at < run.end:
-                    break
-            elif longer := run.longer.get(_key_in(cache_scope, run, digests[at])):
-                run = longer
-            else:
-                break
-        return (self._split(run, at) if at < run.end else run), at
+        while at < end and (longer := run.longer.get(_key_in(cache_scope, run, digests[at]))):
+            run = longer
+            at += count_common(run.digests, digests[at : at + len(run.digests)])
+            if at < run.end:
+                return self._split(run, at), at
+        return run, at
 
     def _split(self, run: _Run, at: int) -> _Run:
         """Split a run; return the first part, which is a new run: only that was used now."""

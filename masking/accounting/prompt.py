@@ -21,10 +21,10 @@ from masking.conversation import (
     Part,
     Piece,
 )
-from masking.model import MASKS, REASONS, Decision, Reason, Speaker
+from masking.model import MASKS, Decision, Reason
 from masking.reduction import ReductionStage
 from masking.rewrite import Rewrite
-from masking.tokens import TokenCounter, count_tools
+from masking.tokens import TokenCounter
 from masking.wire.format import WireFormat
 from masking.wire.parts import count_blocks, is_marked
 
@@ -38,14 +38,6 @@ PARTS: Mapping[Part, str] = {
     "unknown": "unknown elements",
 }
 """The parts that make up a prompt, by who wrote them, in the order in which people read them."""
-
-_PARTS_OF_SPEAKERS: Mapping[Speaker, Part] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "results",
-    "unknown": "unknown",
-}
 
 _MARKER_TOKENS = 16
 """About what stands between the head and the tail of a shortened text."""
@@ -102,13 +94,14 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     # Before all that, the client's own elements stood where results were shortened at arrival.
     left_out: dict[int, int] = {}
     if arrived := rewrite.arrived:
-        whole, results = [*before], arrived.conversation.results
-        for at in dict.fromkeys([results[each.place].element for each in arrived.shortened]):
-            own = count_element(arrived.client.parsed[at], arrived.client.wire, counter).piece
-            short = count_element(arrived.conversation.parsed[at], conversation.wire, counter).piece
-            left_out[at + 1] = gone = own.tokens - short.tokens
-            digest, tokens = own.digest, before[at + 1].tokens + gone
-            whole[at + 1] = before[at + 1]._replace(digest=digest, tokens=tokens)
+        whole, all_results = [*before], arrived.conversation.results
+        for place in dict.fromkeys([all_results[each.place].element for each in arrived.shortened]):
+            own = count_element(arrived.client.parsed[place], conversation.wire, counter)
+            short = count_element(arrived.conversation.parsed[place], conversation.wire, counter)
+            number, gone = place + 1, own.piece.tokens - short.piece.tokens
+            left_out[number] = gone
+            tokens = before[number].tokens + gone
+            whole[number] = before[number]._replace(digest=own.piece.digest, tokens=tokens)
         before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.
@@ -163,7 +156,7 @@ def _count_head(conversation: Conversation, counter: TokenCounter) -> CountedHea
         tools, texts = wire.find_tools(body), [*wire.find_head_texts(body)]
         head.counted = CountedHead(
             digest_of([tools, *texts]),
-            tools=count_tools(counter, tools),
+            tools=counter.count_json(tools) if isinstance(tools, list) else 0,
             texts=sum(map(counter.count, texts)),
         )
     return head.counted
@@ -192,6 +185,7 @@ def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter)
         return counter.count(text) if found is None else found
 
     element = known.element
+    is_of_tool = bool(element.results) and not element.texts
     known.counted = counted = CountedElement(
         piece=Piece(
             digest=_digest_once(known, wire),
@@ -201,9 +195,7 @@ def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter)
             begins_answer=element.speaker == "assistant",
         ),
         # What only carries results is theirs, too.
-        part="results"
-        if element.results and not element.texts
-        else _PARTS_OF_SPEAKERS[element.speaker],
+        part="results" if is_of_tool or element.speaker == "tool" else element.speaker,
         results=tuple(
             [
                 sum([image.tokens for image in result.images]) + sum(map(count_text, result.texts))
@@ -420,10 +412,3 @@ def measure(rewrite: Rewrite, prompt: Prompt | None = None) -> Sizes:
 def run_lengths(reasons: Iterable[Reason]) -> Runs:
     """Return the reasons of results in order, each with how many results in a row have it."""
     return tuple((sum(1 for _ in run), reason) for reason, run in groupby(reasons))
-
-
-def label_reasons() -> Mapping[Reason, str]:
-    """Return each reason in words: `in window: in one of the last tool turns`."""
-    return {
-        reason: f"{reason.replace('_', ' ')}: {info.sentence}" for reason, info in REASONS.items()
-    }

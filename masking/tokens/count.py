@@ -103,11 +103,6 @@ class TokenCounter:
         return counted
 
 
-def count_tools(counter: TokenCounter, tools: object) -> int:
-    """Return the tokens of a request's tool schemas as compact JSON; 0 if they are no list."""
-    return counter.count_json(tools) if isinstance(tools, list) else 0
-
-
 def _count(text: str, check: Callable[[], object] = lambda: None) -> int:
     """Count the tokens of a text, piece by piece if it is long; `check` is called before each."""
     tokens, start, was_one_kind = 0, 0, False
