@@ -432,41 +432,29 @@ class TokenEstimator:
         """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
         chars = len(text)
         if chars <= _WHOLE_CHARS:
-            tokens = self._young.get(text)
-            return self._measure_once(text) if tokens is None else tokens
-        sample = _get_cutter(chars >> _BLOCK_BITS)(text)
-        rate = self._young.get(sample)
-        if rate is None:
-            rate = self._measure_once(sample)
-        return chars * rate >> _RATE_BITS if rate >= 0 else self._estimate_closely(text)
-
-    def _estimate_closely(self, text: str) -> int:
-        chars = len(text)
-        if chars <= _CLOSE_CHARS:
             return self._measure(text)
-        sample = _get_close_cutter(chars >> _BLOCK_BITS)(text)
-        return chars * self._measure(sample) >> _RATE_BITS
+        rate = self._measure(_get_cutter(chars >> _BLOCK_BITS)(text))
+        if rate == _UNEVEN:
+            if chars <= _CLOSE_CHARS:
+                return self._measure(text)
+            rate = self._measure(_get_close_cutter(chars >> _BLOCK_BITS)(text))
+        return chars * rate >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
         """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
         known = self._young.get(key)
-        return self._measure_once(key) if known is None else known
-
-    def _measure_once(self, key: str | _Sample) -> int:
-        """Return what is not in the young table, from the old one or measured, and put it there."""
+        if known is not None:
+            return known
         known = self._old.get(key)
         if known is None:  # unlocked: two threads may at worst measure the same text
             known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
-        self._remember(key, known)
-        return known
-
-    def _remember(self, key: str | _Sample, value: int) -> None:
         size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
         with self._lock:
-            self._young[key] = value
+            self._young[key] = known
             self._young_bytes += _ENTRY_BYTES + size
             if self._young_bytes > self._max_young:
                 self._old, self._young, self._young_bytes = self._young, {}, 0
+        return known
 
 
 ESTIMATOR = TokenEstimator()
