@@ -437,7 +437,7 @@ class TokenEstimator:
         if rate == _UNEVEN:
             if chars <= _CLOSE_CHARS:
                 return self._measure(text)
-            rate = self._measure(_get_close_cutter(chars >> _BLOCK_BITS)(text))
+            rate = self._measure(_get_cutter(chars >> _BLOCK_BITS, is_close=True)(text))
         return chars * rate >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
@@ -492,32 +492,20 @@ def _is_uneven(sample: _Sample) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _get_cutter(block: int) -> _Cutter:
-    """Return a function that cuts a sample from a text of this block of lengths."""
-    longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
-    return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
+def _get_cutter(block: int, *, is_close: bool = False) -> _Cutter:
+    """Return a function that cuts a sample from a text of this block of lengths.
 
-
-@lru_cache(maxsize=64)
-def _get_close_cutter(block: int) -> _Cutter:
-    return _make_cutter(block, _CLOSE_SLICES)
-
-
-def _make_cutter(block: int, slices: int) -> _Cutter:
-    """Return a function that cuts a slice from each of so many equal parts of a text.
-
-    Slices in the first half are counted from the beginning, the others from the end, because
-    lengths differ within a block.
+    It cuts a slice from each of some equal parts. Slices in the first half are counted from the
+    beginning, the others from the end, because lengths differ within a block.
     """
     chars = block << _BLOCK_BITS
-    part = chars // slices
-    starts = [
-        at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16) for at in range(slices)
-    ]
-    shifts = [0 if 2 * at < slices else chars for at in range(slices)]
-    return itemgetter(
-        *(
-            slice(start - shift, (start - shift + _SLICE_CHARS) or None)
-            for start, shift in zip(starts, shifts, strict=True)
-        )
-    )
+    slices = min(_MOST_SLICES, _FEWEST_SLICES + chars // _CHARS_PER_SLICE)
+    if is_close:
+        slices = _CLOSE_SLICES
+    part, cuts = chars // slices, []
+    for at in range(slices):
+        start = at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16)
+        if 2 * at >= slices:
+            start -= chars
+        cuts.append(slice(start, (start + _SLICE_CHARS) or None))
+    return itemgetter(*cuts)
