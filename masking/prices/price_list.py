@@ -91,20 +91,20 @@ class PriceList:
         """The number of models, counted once for each provider."""
         return sum(len(provider["models"]) for provider in self.providers)
 
-    def find(self, host: str, model: str) -> Price | None:
-        """Return what a host charges for a model; None unless the list knows both."""
-        return self._read_price(self._find_seller(host), model)
+    def find(self, host: str | None, model: str) -> Price | None:
+        """Return what a host charges for a model, or without one the model's maker.
 
-    def find_maker(self, model: str) -> Price | None:
-        """Return the price at the first provider whose models have such names."""
-        return self._read_price(self._find_maker(model), model)
+        None unless the list knows both. The maker is the first provider whose models have such
+        names.
+        """
+        return self._read_price(self._find_provider(host, model), model)
 
     def find_window(self, host: str | None, model: str) -> int | None:
-        """Return the tokens of a model's context window at a host, or at its maker without a host.
+        """Return the tokens of a model's context window there; None unless the list knows it.
 
-        None unless the list knows it. What costs nothing has a window, too.
+        What costs nothing has a window, too.
         """
-        provider = self._find_maker(model) if host is None else self._find_seller(host)
+        provider = self._find_provider(host, model)
         entry = provider and self._find_entry(provider, model)
         return entry.get("window") if entry else None
 
@@ -127,11 +127,10 @@ class PriceList:
                     return _compare(priced, standard)
         return None
 
-    def _find_seller(self, host: str) -> Object | None:
-        url = f"https://{host.lower().rstrip('.')}/"
-        return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
-
-    def _find_maker(self, model: str) -> Object | None:
+    def _find_provider(self, host: str | None, model: str) -> Object | None:
+        if host is not None:
+            url = f"https://{host.lower().rstrip('.')}/"
+            return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
         name, makers = model.lower(), (p for p in self.providers if "model_match" in p)
         return next((p for p in makers if _is_match(p["model_match"], name)), None)
 

@@ -285,9 +285,7 @@ def _price_tier(
 
 def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
-    listed = None
-    if model:
-        listed = prices.find_maker(model) if host is None else prices.find(host, model)
+    listed = prices.find(host, model) if model else None
     own = _find_own(settings, host or "", model or "")
 
     # What is configured comes first; the rest is the list's, as far as it knows.
@@ -337,7 +335,7 @@ def _take_dollars(pricing: Pricing, price: Price) -> Pricing:
 
 def _borrow_dollars(pricing: Pricing, prices: PriceList, model: str | None) -> Pricing:
     """Return the pricing in the dollars of the model's maker, if one is known."""
-    maker = _look_up(model, prices.find_maker)
+    maker = _look_up(model, partial(prices.find, None))
     if maker is None:
         return pricing
     return dataclasses.replace(_take_dollars(pricing, maker), borrowed_from=maker.seller)
@@ -362,7 +360,7 @@ def _assume_price(prices: PriceList, model: str | None) -> Price | None:
     """
 
     def find(name: str) -> Price | None:
-        price = prices.find_maker(name)
+        price = prices.find(None, name)
         return price if price is not None and price.ratios else None
 
     return _look_up(model, find)

@@ -123,7 +123,7 @@ def test_without_the_host_or_the_model_there_is_no_price(host: str, model: str) 
 def test_a_model_is_found_at_the_provider_whose_models_have_such_names(
     model: str, expected: tuple[str, tuple[float, float]] | None
 ) -> None:
-    price = load_shipped().find_maker(model)
+    price = load_shipped().find(None, model)
     assert expected == (price and (price.provider, price.ratios))
 
 
@@ -205,8 +205,8 @@ def test_a_provider_sells_its_own_models_first_and_then_those_of_others(
 
 
 def test_a_provider_that_names_no_models_is_no_maker() -> None:
-    assert OURS.find_maker("plain") is None
-    found = OURS.find_maker("a")
+    assert OURS.find(None, "plain") is None
+    found = OURS.find(None, "a")
     assert found is not None
     assert ("maker", "Maker") == (found.provider, found.seller)
 
@@ -507,7 +507,7 @@ def test_a_published_list_is_converted_to_our_form(form: str) -> None:
     prices = read_list(packed)
     assert ("2026-11-22", "a test", 1) == (prices.date, prices.source, prices.models)
     found = prices.find("shop.test", "m")
-    assert found == prices.find_maker("M")
+    assert found == prices.find(None, "M")
     assert found is not None
     assert (3, (0.1, 1.0)) == (found.dollars_per_million, found.ratios)
     assert packed == pack_list(packed, date(2030, 1, 1), "another")
@@ -711,8 +711,8 @@ def test_every_pattern_of_the_shipped_list_is_taken() -> None:
 def test_a_simple_pattern_is_matched(pattern: str, names: list[str], others: list[str]) -> None:
     prices = read_list(dumps(ours({"model_match": {"regex": pattern}}, input=1, match={"or": [
         {"contains": ""}]})))  # fmt: skip
-    assert [True] * len(names) == [prices.find_maker(name) is not None for name in names]
-    assert [False] * len(others) == [prices.find_maker(name) is not None for name in others]
+    assert [True] * len(names) == [prices.find(None, name) is not None for name in names]
+    assert [False] * len(others) == [prices.find(None, name) is not None for name in others]
 
 
 NOT_SIMPLE = "expected a pattern of"

@@ -236,7 +236,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
     pricing = find_pricing(AUTO, "llm.corp.example", model)
     assert expected == (pricing.entry and pricing.entry.model)
     assert "assumed" == pricing.source
-    maker = open_list("").find_maker(expected or model)  # of the very name, or under that
+    maker = open_list("").find(None, expected or model)  # of the very name, or under that
     assert pricing.dollars_per_million == (maker and maker.dollars_per_million)
     assert pricing.borrowed_from == (maker and maker.seller)
     assert pricing.steps == (maker.steps if maker else ())
