@@ -6,8 +6,6 @@ to simulated prefix caches, and makes out its `Bill`.
 
 from masking.accounting.bill import (
     NO_BILL,
-    NO_KINDS,
-    NO_MARGIN,
     NO_MONEY,
     Bill,
     Margin,
@@ -49,13 +47,10 @@ from masking.accounting.rereads import (
     count_repeats,
     find_repeated,
 )
-from masking.conversation import Piece
 
 __all__ = [
     "DEFAULT_SPREAD",
     "NO_BILL",
-    "NO_KINDS",
-    "NO_MARGIN",
     "NO_MONEY",
     "PARTS",
     "ArrivalSaving",
@@ -69,7 +64,6 @@ __all__ = [
     "Money",
     "Move",
     "MovePrice",
-    "Piece",
     "Places",
     "Prompt",
     "PromptCost",

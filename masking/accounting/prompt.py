@@ -99,9 +99,8 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
             own = count_element(arrived.client.parsed[place], conversation.wire, counter)
             short = count_element(arrived.conversation.parsed[place], conversation.wire, counter)
             number, gone = place + 1, own.piece.tokens - short.piece.tokens
-            left_out[number] = gone
-            tokens = before[number].tokens + gone
-            whole[number] = before[number]._replace(digest=own.piece.digest, tokens=tokens)
+            piece, left_out[number] = before[number], gone
+            whole[number] = piece._replace(digest=own.piece.digest, tokens=piece.tokens + gone)
         before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.

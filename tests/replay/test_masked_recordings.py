@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, replay
-from masking.accounting import Entry, Ledger, Piece, Sent, read_pieces, read_prompt
+from masking.accounting import Entry, Ledger, Sent, read_pieces, read_prompt
 from masking.accounting.bill import NO_BILL
+from masking.conversation import Piece
 from masking.prices import PriceSettings, Pricing
 from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
