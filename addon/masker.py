@@ -14,7 +14,7 @@ from addon.attempts import Attempt, Attempts
 from addon.content import check_elements, check_values
 from addon.ledgers import Ledgers
 from addon.memory import MemoryRows, open_memory
-from addon.pricer import Pricer
+from addon.pricer import price
 from addon.recall import RecallWriter
 from addon.request import name_betas, one_line
 from addon.stages import Group, Priced, Received, Rewritten
@@ -116,7 +116,6 @@ class Masker:
         self._pool = pool
         self._cache = RequestCache()
         self._prover = Prover()
-        self._pricer = Pricer()
 
     async def mask(self, carrier: Carrier, received: Received) -> Masked:
         """Mask a request in place, in a thread, or leave it alone where it is only observed."""
@@ -169,7 +168,7 @@ class Masker:
         model = None if request.model is None else one_line(request.model)
         draft.choose_settings(model)
         received = draft.received
-        draft.priced = priced = self._pricer.price(received, request, model)
+        draft.priced = priced = price(received, request, model)
         draft.binding = request.binding
 
         # Find what is known of its conversation.

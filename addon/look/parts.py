@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from addon.counts import pluralize
 from addon.records.words import Currency, find_currency, list_cost, list_saved
-from masking.accounting import Bill, Move, label_reasons
-from masking.model import Reason
+from masking.accounting import Bill, Move
+from masking.model import REASONS, Reason
 
 Part = Mapping[str, Any]
 """What `elements.js` draws by its `part`."""
@@ -192,7 +192,11 @@ def masking_map(rows: Sequence[Row]) -> list[Part]:
     if not columns:
         return [heading, text("No request has a tool result.")]
     found = {reason for row in rows for _, reason in row}
-    reasons = {name: words for name, words in label_reasons().items() if name in found}
+    reasons = {
+        name: f"{name.replace('_', ' ')}: {info.sentence}"
+        for name, info in REASONS.items()
+        if name in found
+    }
     last = {name: sum(count for count, reason in rows[-1] if reason == name) for name in reasons}
     tally = ", ".join(
         f"{count:,} {reasons[name].partition(':')[0]}" for name, count in last.items() if count

@@ -17,8 +17,7 @@ from masking.accounting import (
     Entry,
     PromptCost,
     Sizes,
-    count_masked_repeats,
-    count_shortened_repeats,
+    count_repeats,
 )
 from masking.arrival import Truncated
 from masking.config import Settings
@@ -118,12 +117,11 @@ def make_record(answered: Answered, entry: Entry | None) -> RequestRecord:
     if entry is not None:
         fields |= describe_entry(entry)
         if measured is not None:
-            masked = entry.masked_before or ()
-            fields["rereads"] = count_masked_repeats(measured.repeated, masked)
+            masked = entry.masked_before or frozenset()
+            fields["rereads"] = rereads = count_repeats(measured.repeated, masked)
             if measured.shortened and entry.masked_before is not None:
-                fields["arrival_rereads"] = count_shortened_repeats(
-                    measured.repeated, measured.shortened, masked
-                )
+                gone = masked | measured.shortened
+                fields["arrival_rereads"] = count_repeats(measured.repeated, gone) - rereads
                 fields["arrival_quotes"] = measured.quotes
     return RequestRecord.model_validate(fields)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from addon.replay.replay import ReplaySettings, Session
 from addon.replay.reread import Reference, find_references
-from masking.accounting import LatestRequests, chain, digest_elements
+from masking.accounting import LatestRequests, digest_elements, hash_prefixes
 from masking.arrival import ArrivalPolicy
 from masking.conversation import Conversation
 from masking.errors import WireError
@@ -53,7 +53,7 @@ def find_session_references(
         strategies = settings.choose(recorded, conversation).strategies
         if settings.model is not None:
             conversation.request.name_model(settings.model)
-        prefixes = chain(
+        prefixes = hash_prefixes(
             settings.cache_scope(recorded, conversation), digest_elements(conversation)
         )
         continued = latest.find(prefixes)

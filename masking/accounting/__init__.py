@@ -6,8 +6,6 @@ to simulated prefix caches, and makes out its `Bill`.
 
 from masking.accounting.bill import (
     NO_BILL,
-    NO_KINDS,
-    NO_MARGIN,
     NO_MONEY,
     Bill,
     Margin,
@@ -23,30 +21,21 @@ from masking.accounting.cost import (
     Cost,
     MovePrice,
     PromptCost,
-    mean_price,
 )
 from masking.accounting.ledger import (
     Entry,
     LatestRequests,
     Ledger,
     Sent,
-    chain,
+    hash_prefixes,
 )
 from masking.accounting.moves import Move, divide_savings
-from masking.accounting.prefix_cache import (
-    CachePoints,
-    PrefixCache,
-    SentPrompt,
-    cache_points,
-    count_writable,
-)
 from masking.accounting.prompt import (
     PARTS,
     Prompt,
     Sizes,
     digest_elements,
     digest_of,
-    label_reasons,
     measure,
     read_pieces,
     read_prompt,
@@ -54,24 +43,19 @@ from masking.accounting.prompt import (
 )
 from masking.accounting.rereads import (
     Places,
-    count_masked_repeats,
     count_quotes,
-    count_shortened_repeats,
+    count_repeats,
     find_repeated,
 )
-from masking.conversation import Piece
 
 __all__ = [
     "DEFAULT_SPREAD",
     "NO_BILL",
-    "NO_KINDS",
-    "NO_MARGIN",
     "NO_MONEY",
     "PARTS",
     "ArrivalSaving",
     "Basis",
     "Bill",
-    "CachePoints",
     "Cost",
     "Entry",
     "LatestRequests",
@@ -80,28 +64,20 @@ __all__ = [
     "Money",
     "Move",
     "MovePrice",
-    "Piece",
     "Places",
-    "PrefixCache",
     "Prompt",
     "PromptCost",
     "Sent",
-    "SentPrompt",
     "Sizes",
     "TokenKinds",
-    "cache_points",
-    "chain",
-    "count_masked_repeats",
     "count_quotes",
-    "count_shortened_repeats",
-    "count_writable",
+    "count_repeats",
     "digest_elements",
     "digest_of",
     "divide_savings",
     "find_repeated",
+    "hash_prefixes",
     "is_about_nothing",
-    "label_reasons",
-    "mean_price",
     "measure",
     "read_margin",
     "read_pieces",

@@ -23,7 +23,7 @@ from masking.accounting.bill import (
     Money,
     TokenKinds,
 )
-from masking.accounting.prompt import Comparison, Prompt
+from masking.accounting.prompt import Prompt
 from masking.prices import Pricing
 from masking.wire import Usage
 
@@ -227,18 +227,18 @@ class Counts:
         others = [((each.ours[1], each.pieces), each.other) for each in (last, self)]
         return self._extend_nearest(sent, counted), self._extend_nearest(other, others)
 
-    def beside(self, other: Comparison, *, is_masked: bool, last: "Counts | None") -> "Counts":
+    def beside(self, pair: Prompt, *, is_masked: bool, last: "Counts | None") -> "Counts":
         """Return the counts of the same request beside another prompt, at the same rate.
 
-        other: the two prompts compared; the one that was sent is that after masking if `is_masked`.
+        pair: both prompts; the one that was sent is that after masking if `is_masked`.
         last: these counts at the request before.
         """
-        before, after = other.tokens_before, other.tokens_after
+        before, after = pair.tokens_before, pair.tokens_after
         return replace(
             self,
             is_masked=is_masked,
             ours=(after, before) if is_masked else (before, after),
-            difference=_convert_difference(other, self.rate),
+            difference=_convert_difference(pair, self.rate),
             last=last and replace(last, last=None),
         )
 
@@ -294,7 +294,7 @@ def update_counts(
 
     if removed is not None:
         return replace(now, difference=Estimate(removed))
-    return replace(now, difference=_convert_difference(prompt.compared, now.rate))
+    return replace(now, difference=_convert_difference(prompt, now.rate))
 
 
 def _count_alike(last: Counts | None, tokens: int, pieces: int) -> float:
@@ -305,17 +305,16 @@ def _count_alike(last: Counts | None, tokens: int, pieces: int) -> float:
     return max(0.0, last.rate.extend(Estimate(last.sent), *more).tokens)
 
 
-def _convert_difference(prompts: Comparison, rate: Rate) -> Estimate:
-    """Return what one of two prompts is larger, in the provider's tokens."""
+def _convert_difference(prompt: Prompt, rate: Rate) -> Estimate:
+    """Return what masking has removed, in the provider's tokens."""
     # Texts are off the line by chance, each for itself, so much of that cancels out. The line
     # itself may be off for all of them. So may placeholders be, all in one direction, because they
     # are alike.
-    before, after, _, left, squares = prompts
-    removed = abs(before - after)
-    texts = sqrt(squares) * rate.spread + removed * rate.doubt
-    texts = min(texts, removed * max(rate.spread, rate.doubt))
-    error = rate.value * (texts + left * DEFAULT_SPREAD)
-    return Estimate((before - after) * rate.value, error)
+    removed = prompt.tokens_before - prompt.tokens_after
+    texts = sqrt(prompt.squares) * rate.spread + abs(removed) * rate.doubt
+    texts = min(texts, abs(removed) * max(rate.spread, rate.doubt))
+    error = rate.value * (texts + prompt.left * DEFAULT_SPREAD)
+    return Estimate(removed * rate.value, error)
 
 
 # Bills.

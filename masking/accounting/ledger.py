@@ -10,8 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import blake2b
-from itertools import count
+from itertools import accumulate, count
 from typing import Generic, NamedTuple, TypeVar
 
 from cachetools import LRUCache
@@ -31,7 +30,6 @@ from masking.accounting.cost import (
 )
 from masking.accounting.prefix_cache import (
     PrefixCache,
-    SentPrompt,
     cache_points,
     count_writable,
 )
@@ -86,7 +84,6 @@ class Entry:
     arrival: what leaving out a part of long results has saved of that; None if nothing is left out.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
-    tripped: whether that begins with this request.
     recorded: its bill as it was sent, where it was masked already when it was recorded.
     """
 
@@ -96,7 +93,6 @@ class Entry:
     so_far: Bill
     masked_before: frozenset[int] | None
     is_frozen: bool
-    tripped: bool
     move: MovePrice | None = None
     arrival: ArrivalSaving | None = None
     recorded: Bill | None = None
@@ -189,7 +185,7 @@ class Ledger:
         # conversation and what is masked now are remembered at once, because `frozen_results` must
         # not find one without the other.
         prompt = sent.prompt
-        prefixes = chain(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
+        prefixes = hash_prefixes(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None:
@@ -233,10 +229,9 @@ class Ledger:
         conversation.left_out = left_out
 
         # Whether the cache did as predicted.
-        tripped = sent.is_masked and conversation.breaker.watch(
-            cost.predicted, sent.usage.cached if sent.usage else None, moved=moved
-        )
-        self._any_frozen |= tripped
+        if sent.is_masked:
+            cached = sent.usage.cached if sent.usage else None
+            self._any_frozen |= conversation.breaker.watch(cost.predicted, cached, moved=moved)
         bill = make_bill(cost, counts, usage, pricing, arrival)
         conversation.so_far += bill
         return Entry(
@@ -246,7 +241,6 @@ class Ledger:
             so_far=conversation.so_far,
             masked_before=masked_before if is_answered else None,
             is_frozen=conversation.breaker.tripped,
-            tripped=tripped,
             move=move,
             arrival=arrival,
             recorded=None if was is None else make_bill(was, counts, usage, pricing, None),
@@ -279,7 +273,7 @@ class Ledger:
         is_masked = prompt.tokens_after > was.tokens_after
         pair = (prompt.after, pieces) if is_masked else (pieces, prompt.after)
         now = Prompt(before=pair[0], after=pair[1])
-        other_counts = counts.beside(now.compared, is_masked=is_masked, last=last)
+        other_counts = counts.beside(now, is_masked=is_masked, last=last)
         conversation.other_counts = other_counts
         if not now.altered:
             return recorded, recorded, counts
@@ -302,7 +296,7 @@ class Ledger:
         """
         if not self._any_frozen:
             return None
-        prefixes = chain(cache_scope, digest_elements(request))
+        prefixes = hash_prefixes(cache_scope, digest_elements(request))
         with self._lock:
             continued = self._latest.find(prefixes)
             if continued is None or not continued.conversation.breaker.tripped:
@@ -319,15 +313,18 @@ def _send(
 
     altered: how many pieces there are up to the last one that differs from the other prompt.
     """
-    prompt, rules = SentPrompt(sent.cache_scope), pricing.cache
+    rules = pricing.cache
     points = cache_points(pieces, rules)
-    common = cache.send(prompt, pieces, sent.when.timestamp(), rules.ttl, points=points)
+    digests = [piece.digest for piece in pieces]
+    sizes = [*accumulate([piece.tokens for piece in pieces], initial=0)]
+    now = sent.when.timestamp()
+    common = sizes[cache.send(sent.cache_scope, digests, now, rules.ttl, points=points)]
     return PromptTokens(
-        tokens=prompt.sizes[-1],
+        tokens=sizes[-1],
         common=common,
-        altered=prompt.sizes[min(altered, len(pieces))],
-        pieces=bisect_left(prompt.sizes, common),
-        writable=count_writable(prompt.sizes, points, rules),
+        altered=sizes[min(altered, len(pieces))],
+        pieces=bisect_left(sizes, common),
+        writable=count_writable(sizes, points, rules),
     )
 
 
@@ -358,10 +355,10 @@ class LatestRequests(Generic[_Conversation]):
 
     def __init__(self, max_conversations: int | None = None) -> None:
         bound = math.inf if max_conversations is None else max_conversations
-        self._latest: LRUCache[bytes, _Conversation] = LRUCache(bound)
+        self._latest: LRUCache[int, _Conversation] = LRUCache(bound)
 
-    def find(self, prefixes: Sequence[bytes]) -> KnownConversation[_Conversation] | None:
-        """Return the conversation that a request continues; `prefixes` is its `chain`."""
+    def find(self, prefixes: Sequence[int]) -> KnownConversation[_Conversation] | None:
+        """Return the conversation that a request continues; `prefixes` are its `hash_prefixes`."""
         for messages in range(len(prefixes), 0, -1):
             if (found := self._latest.get(prefixes[messages - 1])) is not None:
                 return KnownConversation(found, messages)
@@ -370,7 +367,7 @@ class LatestRequests(Generic[_Conversation]):
     def replace(
         self,
         continued: KnownConversation[_Conversation] | None,
-        prefixes: Sequence[bytes],
+        prefixes: Sequence[int],
         conversation: _Conversation,
     ) -> None:
         """Remember a request as its conversation's latest, in place of the one that it continues.
@@ -383,13 +380,13 @@ class LatestRequests(Generic[_Conversation]):
             self._latest[prefixes[-1]] = conversation
 
 
-def chain(cache_scope: bytes, digests: Sequence[bytes]) -> list[bytes]:
-    """Return a digest of every prefix of a sequence, the shortest first.
+def hash_prefixes(cache_scope: bytes, digests: Sequence[bytes]) -> list[int]:
+    """Return a hash of every prefix of a sequence, the shortest first.
 
-    Sequences with different seeds have nothing in common.
+    Sequences of different scopes have nothing in common. The hashes hold in this process only.
     """
-    found, prefix = [], cache_scope
+    found, prefix = [], hash(cache_scope)
     for digest in digests:
-        prefix = blake2b(prefix + digest, digest_size=16).digest()
+        prefix = hash((prefix, digest))
         found.append(prefix)
     return found

@@ -92,18 +92,6 @@ class _Run:
         return self.start + len(self.digests)
 
 
-class SentPrompt:
-    """A prompt.
-
-    `sizes` are the tokens of its prefixes of 0, 1, 2, ... pieces. Prompts with different seeds
-    share nothing, as those of another model or another account.
-    """
-
-    def __init__(self, cache_scope: bytes) -> None:
-        self.cache_scope = cache_scope
-        self.sizes: list[int] = [0]
-
-
 class PrefixCache:
     """The `max_prefixes` of the prefixes of all prompts sent so far that were used last.
 
@@ -123,37 +111,36 @@ class PrefixCache:
 
     def send(
         self,
-        prompt: SentPrompt,
-        pieces: Sequence[Piece],
+        cache_scope: bytes,
+        digests: list[bytes],
         now: float = 0.0,
         ttl: float | None = None,
         *,
         points: CachePoints | None = None,
     ) -> int:
-        """Send a prompt with these pieces; return the tokens of its longest cached prefix.
+        """Send a prompt of pieces with these digests; return how many of them are cached.
 
         Any prefix that was sent before is cached; with `points`, those that were written. A prefix
-        that was not used for longer than `ttl` is forgotten.
+        that was not used for longer than `ttl` is forgotten. Prompts of different scopes share
+        nothing, as those of another model or another account.
         """
-        sizes = prompt.sizes = [*accumulate([each.tokens for each in pieces], initial=0)]
-        digests = [each.digest for each in pieces]
-        last, matched = self._follow(prompt.cache_scope, digests)
+        last, matched = self._follow(cache_scope, digests)
         if points is None:
             # What uses a prefix uses all shorter ones, too: the first found in time is the longest.
             run = last
             while ttl is not None and now - run.used > ttl and run.parent is not run:
                 run = run.parent
-            read = run.end
+            cached = run.end
         else:
-            read = _find_point(last, points.reads, matched, now, ttl)
-        last = self._extend(prompt.cache_scope, last, digests[matched:])
+            cached = _find_point(last, points.reads, matched, now, ttl)
+        last = self._extend(cache_scope, last, digests[matched:])
         if points is not None:
             run = last
             for at in reversed(points.writes):
                 run = _run_with(run, at)
                 run.written.add(at)
         self._use(last, now)
-        return sizes[read]
+        return cached
 
     def _follow(self, cache_scope: bytes, digests: Sequence[bytes]) -> tuple[_Run, int]:
         """Follow the tree; return the run that the match ends in, and how many pieces match.
@@ -161,17 +148,12 @@ class PrefixCache:
         A run that the digests of the pieces leave before its end is split in two.
         """
         run, at, end = self._root, 0, len(digests)
-        while at < end:
-            ahead = run.digests[at - run.start :]
-            if ahead:
-                at += count_common(ahead, digests[at : at + len(ahead)])
-                if at < run.end:
-                    break
-            elif longer := run.longer.get(_key_in(cache_scope, run, digests[at])):
-                run = longer
-            else:
-                break
-        return (self._split(run, at) if at < run.end else run), at
+        while at < end and (longer := run.longer.get(_key_in(cache_scope, run, digests[at]))):
+            run = longer
+            at += count_common(run.digests, digests[at : at + len(run.digests)])
+            if at < run.end:
+                return self._split(run, at), at
+        return run, at
 
     def _split(self, run: _Run, at: int) -> _Run:
         """Split a run; return the first part, which is a new run: only that was used now."""

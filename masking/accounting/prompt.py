@@ -5,16 +5,13 @@ list is another. An element is counted once for as long as it is remembered.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 from itertools import groupby
-from typing import NamedTuple
 
 import orjson
 
-from masking.arrival import Arrived
 from masking.conversation import (
     Conversation,
     CountedElement,
@@ -24,10 +21,10 @@ from masking.conversation import (
     Part,
     Piece,
 )
-from masking.model import MASKS, REASONS, Decision, Reason, Speaker
+from masking.model import MASKS, Decision, Reason
 from masking.reduction import ReductionStage
 from masking.rewrite import Rewrite
-from masking.tokens import TokenCounter, count_tools
+from masking.tokens import TokenCounter
 from masking.wire.format import WireFormat
 from masking.wire.parts import count_blocks, is_marked
 
@@ -42,90 +39,49 @@ PARTS: Mapping[Part, str] = {
 }
 """The parts that make up a prompt, by who wrote them, in the order in which people read them."""
 
-_PARTS_OF_SPEAKERS: Mapping[Speaker, Part] = {
-    "system": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "results",
-    "unknown": "unknown",
-}
-
 _MARKER_TOKENS = 16
 """About what stands between the head and the tail of a shortened text."""
 
 
-class Comparison(NamedTuple):
-    """A prompt before and after masking, in estimated tokens.
+@dataclass(kw_only=True)
+class Prompt:
+    """The pieces of a request before and after masking; the head first. Tokens are counted by us.
 
+    parts: the tokens of each part after masking; a part without any is missing.
+    left_out: the tokens that were left out at arrival, by the place of their piece.
     altered: how many pieces there are up to the last one that differs.
     left, squares: of the pieces that differ, the tokens after masking, and the squares of what each
         of them lost, summed up. Of one that was only shortened, a marker is left: its head and its
         tail stand in both prompts.
     """
 
-    tokens_before: int
-    tokens_after: int
-    altered: int = 0
-    left: int = 0
-    squares: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prompt:
-    """The pieces of a request before and after masking, in estimated tokens; the head first.
-
-    parts: the tokens of each part after masking; a part without any is missing.
-    left_out: the tokens that were left out at arrival, by the place of their piece.
-    """
-
     before: tuple[Piece, ...]
     after: tuple[Piece, ...]
     parts: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[int, int] = field(default_factory=dict)
+    tokens_before: int = field(init=False)
+    tokens_after: int = field(init=False)
+    altered: int = field(default=0, init=False)
+    left: int = field(default=0, init=False)
+    squares: int = field(default=0, init=False)
 
-    @cached_property
-    def compared(self) -> Comparison:
-        """The two prompts, compared piece by piece."""
-        before, after = self.before, self.after
-        pairs = enumerate(zip(before, after, strict=False))
-        changed = [at for at, (one, other) in pairs if one.digest != other.digest]
-        altered = changed[-1] + 1 if changed else 0
-        if len(before) != len(after):
-            altered = max(len(before), len(after))
-        return Comparison(
-            tokens_before=sum([piece.tokens for piece in before]),
-            tokens_after=sum([piece.tokens for piece in after]),
-            altered=altered,
-            left=sum([self._left(at) for at in changed]),
-            squares=sum([(before[at].tokens - after[at].tokens) ** 2 for at in changed]),
-        )
-
-    def _left(self, at: int) -> int:
-        tokens = self.after[at].tokens
-        was_only_shortened = self.before[at].tokens - tokens == self.left_out.get(at)
-        return min(tokens, _MARKER_TOKENS) if was_only_shortened else tokens
-
-    @property
-    def tokens_before(self) -> int:
-        """Estimated tokens of the whole prompt as the client wrote it."""
-        return self.compared.tokens_before
-
-    @property
-    def tokens_after(self) -> int:
-        """The same, masked."""
-        return self.compared.tokens_after
-
-    @property
-    def altered(self) -> int:
-        """How many pieces there are up to the last one that is masked."""
-        return self.compared.altered
+    def __post_init__(self) -> None:
+        """Compare the two prompts, piece by piece."""
+        self.tokens_before = sum([piece.tokens for piece in self.before])
+        self.tokens_after = sum([piece.tokens for piece in self.after])
+        for at, (one, other) in enumerate(zip(self.before, self.after, strict=False)):
+            if one.digest != other.digest:
+                self.altered, lost = at + 1, one.tokens - other.tokens
+                self.squares += lost**2
+                was_only_shortened = lost == self.left_out.get(at)
+                left = other.tokens
+                self.left += min(left, _MARKER_TOKENS) if was_only_shortened else left
+        if len(self.before) != len(self.after):
+            self.altered = max(len(self.before), len(self.after))
 
 
 def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
-    """Return the prompt of a request before masking and after. A wrong type has no tokens.
-
-    An element is counted once for as long as it is remembered.
-    """
+    """Return the prompt of a request before masking and after. A wrong type has no tokens."""
     conversation, decisions, edits = rewrite.conversation, rewrite.decisions, rewrite.edits
     head, elements = _count_head(conversation, counter), _count_elements(conversation, counter)
     sent = _mask_elements(conversation, elements, decisions, counter)
@@ -137,13 +93,14 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
 
     # Before all that, the client's own elements stood where results were shortened at arrival.
     left_out: dict[int, int] = {}
-    if rewrite.arrived is not None and rewrite.arrived.shortened:
-        whole = [*before]
-        for element, gone, digest in _count_left_out(rewrite.arrived, counter):
-            number = element + 1
-            left_out[number] = gone
-            short = whole[number]
-            whole[number] = short._replace(digest=digest, tokens=short.tokens + gone)
+    if arrived := rewrite.arrived:
+        whole, all_results = [*before], arrived.conversation.results
+        for place in dict.fromkeys([all_results[each.place].element for each in arrived.shortened]):
+            own = count_element(arrived.client.parsed[place], conversation.wire, counter)
+            short = count_element(arrived.conversation.parsed[place], conversation.wire, counter)
+            number, gone = place + 1, own.piece.tokens - short.piece.tokens
+            piece, left_out[number] = before[number], gone
+            whole[number] = piece._replace(digest=own.piece.digest, tokens=piece.tokens + gone)
         before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.
@@ -152,7 +109,7 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
         for at in edits.order(len(sent)):
             if at is None:
                 wire, item = conversation.wire, edits.inserted
-                summary = count_element(wire, ParsedElement(item, wire.read_element(item)), counter)
+                summary = count_element(ParsedElement(item, wire.read_element(item)), wire, counter)
                 kept.append(summary)
                 pieces.append(summary.piece)
             else:
@@ -181,19 +138,6 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
     )
 
 
-def _count_left_out(arrived: Arrived, counter: TokenCounter) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each element with shortened results, how much was left out of it, and its own digest.
-
-    In the order of the request.
-    """
-    results, wire = arrived.conversation.results, arrived.client.wire
-    for at in dict.fromkeys(results[each.place].element for each in arrived.shortened):
-        own, short = arrived.client.parsed[at], arrived.conversation.parsed[at]
-        whole = own.counted or count_element(wire, own, counter)
-        left = short.counted or count_element(wire, short, counter)
-        yield at, whole.piece.tokens - left.piece.tokens, whole.piece.digest
-
-
 def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piece, ...]:
     """Return the pieces of a request as its client wrote it; the first is its head."""
     first = _make_head_piece(conversation, _count_head(conversation, counter))
@@ -205,20 +149,16 @@ def read_pieces(conversation: Conversation, counter: TokenCounter) -> tuple[Piec
 
 def _count_head(conversation: Conversation, counter: TokenCounter) -> CountedHead:
     """Count a head, and keep the outcome with it."""
-    if conversation.head.counted is None:
+    head = conversation.head
+    if head.counted is None:
         wire, body = conversation.wire, conversation.body
-        conversation.head.counted = CountedHead(
-            digest_head(conversation),
-            tools=count_tools(counter, wire.find_tools(body)),
-            texts=sum(map(counter.count, wire.find_head_texts(body))),
+        tools, texts = wire.find_tools(body), [*wire.find_head_texts(body)]
+        head.counted = CountedHead(
+            digest_of([tools, *texts]),
+            tools=counter.count_json(tools) if isinstance(tools, list) else 0,
+            texts=sum(map(counter.count, texts)),
         )
-    return conversation.head.counted
-
-
-def digest_head(conversation: Conversation) -> bytes:
-    """Return the digest of what stands before a request's list."""
-    wire, body = conversation.wire, conversation.body
-    return digest_of([wire.find_tools(body), *wire.find_head_texts(body)])
+    return head.counted
 
 
 def _make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
@@ -231,8 +171,10 @@ def _make_head_piece(conversation: Conversation, head: CountedHead) -> Piece:
 # The elements, as the client wrote them.
 
 
-def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter) -> CountedElement:
+def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter) -> CountedElement:
     """Count an element, and keep the outcome with it. A wrong type has no tokens."""
+    if known.counted is not None:
+        return known.counted
     item = known.item
     texts, others = wire.count_parts(item)
     tokens = {text: counter.count(text) for text in texts}
@@ -242,18 +184,17 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
         return counter.count(text) if found is None else found
 
     element = known.element
+    is_of_tool = bool(element.results) and not element.texts
     known.counted = counted = CountedElement(
         piece=Piece(
-            digest=known.digest or _keep_digest(wire, known),
+            digest=_digest_once(known, wire),
             tokens=others + sum([tokens[text] for text in texts]),
             blocks=count_blocks(item),
             is_marked=is_marked(item),
             begins_answer=element.speaker == "assistant",
         ),
         # What only carries results is theirs, too.
-        part="results"
-        if element.results and not element.texts
-        else _PARTS_OF_SPEAKERS[element.speaker],
+        part="results" if is_of_tool or element.speaker == "tool" else element.speaker,
         results=tuple(
             [
                 sum([image.tokens for image in result.images]) + sum(map(count_text, result.texts))
@@ -271,13 +212,13 @@ def count_element(wire: WireFormat, known: ParsedElement, counter: TokenCounter)
 
 def digest_elements(conversation: Conversation) -> list[bytes]:
     """Return the digest of each element of a request. Nothing is counted for that."""
-    wire = conversation.wire
-    return [known.digest or _keep_digest(wire, known) for known in conversation.parsed]
+    return [_digest_once(known, conversation.wire) for known in conversation.parsed]
 
 
-def _keep_digest(wire: WireFormat, known: ParsedElement) -> bytes:
-    known.digest = digest = digest_element(wire, known.item)
-    return digest
+def _digest_once(known: ParsedElement, wire: WireFormat) -> bytes:
+    if known.digest is None:
+        known.digest = digest_element(wire, known.item)
+    return known.digest
 
 
 def digest_element(wire: WireFormat, item: object) -> bytes:
@@ -299,7 +240,7 @@ def digest_of(value: object) -> bytes:
 
 def _count_elements(conversation: Conversation, counter: TokenCounter) -> list[CountedElement]:
     wire = conversation.wire
-    return [known.counted or count_element(wire, known, counter) for known in conversation.parsed]
+    return [known.counted or count_element(known, wire, counter) for known in conversation.parsed]
 
 
 def _make_pieces(conversation: Conversation, counted: Sequence[CountedElement]) -> list[Piece]:
@@ -470,10 +411,3 @@ def measure(rewrite: Rewrite, prompt: Prompt | None = None) -> Sizes:
 def run_lengths(reasons: Iterable[Reason]) -> Runs:
     """Return the reasons of results in order, each with how many results in a row have it."""
     return tuple((sum(1 for _ in run), reason) for reason, run in groupby(reasons))
-
-
-def label_reasons() -> Mapping[Reason, str]:
-    """Return each reason in words: `in window: in one of the last tool turns`."""
-    return {
-        reason: f"{reason.replace('_', ' ')}: {info.sentence}" for reason, info in REASONS.items()
-    }

@@ -2,12 +2,12 @@
 
 Whether the model could still see the results of the earlier call depends on what was masked in the
 request that it answered, which is the one before. So `find_repeated` finds these results by the
-request alone, and `count_masked_repeats` counts once both are known.
+request alone, and `count_repeats` counts once both are known.
 
 (`addon.replay.reread` has more signs, for a whole recording.)
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from operator import is_
 
@@ -50,9 +50,9 @@ def _key_of(called: Call | ToolResult) -> CallKey:
     return tool, arguments
 
 
-def count_masked_repeats(repeated: Iterable[Places], masked: Collection[int]) -> int:
-    """Count the calls of which all earlier results were masked in the request that they answer."""
-    return sum(all(place in masked for place in places) for places in repeated)
+def count_repeats(repeated: Iterable[Places], gone: frozenset[int]) -> int:
+    """Count the calls of which all earlier results were gone from the request that they answer."""
+    return sum(gone.issuperset(places) for places in repeated)
 
 
 def _find_newest_calls(conversation: Conversation) -> tuple[int, list[Call]]:
@@ -70,17 +70,6 @@ def _find_newest_calls(conversation: Conversation) -> tuple[int, list[Call]]:
     ):
         begin -= 1
     return begin, [call for element in elements[begin:end] for call in element.calls]
-
-
-def count_shortened_repeats(
-    repeated: Iterable[Places], shortened: Collection[int], masked: Collection[int]
-) -> int:
-    """Count the calls of which all earlier results were shortened or masked, and not all masked."""
-    return sum(
-        all(place in shortened or place in masked for place in places)
-        and not all(place in masked for place in places)
-        for places in repeated
-    )
 
 
 # Quotes: an agent cannot write a whole line that it does not see, but for chance.

@@ -3,7 +3,7 @@
 A list has regular expressions, and `re` holds the interpreter while it matches one, so `(a+)+$`
 alone could stop the proxy for good. An engine without backtracking (RE2) has no look-ahead, which
 genai-prices uses. So no group may be repeated, and only a few parts of a pattern may match in more
-than one way. A name that is matched has 300 characters at most. That holds a pattern which was
+than one way. A name that is looked up has 256 characters at most. That holds a pattern which was
 written in good faith below a tenth of a second; a user who installs a list trusts its maker for
 the rest.
 """

@@ -11,7 +11,7 @@ and names the place.
 
 import functools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.resources import files
@@ -26,9 +26,6 @@ from masking.prices.list_check import check_list
 _SHIPPED = files("masking.prices") / "prices.json"
 
 MAX_MEGABYTES = 10
-
-_MAX_NAME = 300
-"""The most characters that a pattern is matched against; longer hosts and models are not listed."""
 
 _COMPACT_DATE = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=[-:]|$)")
 """LiteLLM and OpenRouter write `-20251211` where a list may have `-2025-12-11`."""
@@ -82,7 +79,7 @@ class PriceList:
     """Providers with their models, as JSON objects; the first that matches counts.
 
     `date` is the day of the prices, `source` says where they come from. A model without a price,
-    or with a price of 0, counts as not listed. Any text may be looked up.
+    or with a price of 0, counts as not listed.
     """
 
     date: str
@@ -94,36 +91,35 @@ class PriceList:
         """The number of models, counted once for each provider."""
         return sum(len(provider["models"]) for provider in self.providers)
 
-    def find(self, host: str, model: str) -> Price | None:
-        """Return what a host charges for a model; None unless the list knows both."""
-        return self._read_price(self._find_seller(host), model)
+    def find(self, host: str | None, model: str) -> Price | None:
+        """Return what a host charges for a model, or without one the model's maker.
 
-    def find_maker(self, model: str) -> Price | None:
-        """Return the price at the first provider whose models have such names."""
-        return self._read_price(self._find_maker(model), model)
+        None unless the list knows both. The maker is the first provider whose models have such
+        names.
+        """
+        return self._read_price(self._find_provider(host, model), model)
 
     def find_window(self, host: str | None, model: str) -> int | None:
-        """Return the tokens of a model's context window at a host, or at its maker without a host.
+        """Return the tokens of a model's context window there; None unless the list knows it.
 
-        None unless the list knows it. What costs nothing has a window, too.
+        What costs nothing has a window, too.
         """
-        provider = self._find_maker(model) if host is None else self._find_seller(host)
+        provider = self._find_provider(host, model)
         entry = provider and self._find_entry(provider, model)
         return entry.get("window") if entry else None
 
-    def find_tier(self, names: Collection[str], tier: str, provider: str | None) -> Tier | None:
+    def find_tier(self, model: str, tier: str, provider: str | None) -> Tier | None:
         """Return how many times as much a model costs in a tier of service.
 
         The list has such a tier as a model of its own, whose name ends so: `claude-opus-4.6-fast`.
-        `names` are those of the model, in lower case and with hyphens for dots. The `provider`,
-        given by its id, is asked first; any other is about right. None if nobody is known to sell
-        it.
+        `model` is in lower case and with hyphens for dots. The `provider`, given by its id, is
+        asked first; any other is about right. None if nobody is known to sell it.
         """
         end = f"-{tier}"
         for seller in sorted(self.providers, key=lambda each: each["id"] != provider):
             for entry in seller["models"]:
-                name = entry["id"].lower()
-                if not name.endswith(end) or _plain(name.removesuffix(end)) not in names:
+                name = entry["id"].lower().rpartition("/")[2].replace(".", "-")
+                if name != model + end:
                     continue
                 standard = self._read_price(seller, entry["id"].removesuffix(end))
                 priced = self._read_price(seller, entry["id"])
@@ -131,13 +127,10 @@ class PriceList:
                     return _compare(priced, standard)
         return None
 
-    def _find_seller(self, host: str) -> Object | None:
-        url = f"https://{host.lower().rstrip('.')}/"
-        if len(url) > _MAX_NAME:
-            return None
-        return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
-
-    def _find_maker(self, model: str) -> Object | None:
+    def _find_provider(self, host: str | None, model: str) -> Object | None:
+        if host is not None:
+            url = f"https://{host.lower().rstrip('.')}/"
+            return next((p for p in self.providers if _compile(p["api_pattern"]).match(url)), None)
         name, makers = model.lower(), (p for p in self.providers if "model_match" in p)
         return next((p for p in makers if _is_match(p["model_match"], name)), None)
 
@@ -180,11 +173,6 @@ class PriceList:
         )
 
 
-def _plain(name: str) -> str:
-    """Return a model's name without what stands before a slash, and with hyphens for dots."""
-    return name.rpartition("/")[2].replace(".", "-")
-
-
 def _compare(priced: Price, standard: Price) -> Tier:
     prompt = _divide(priced.dollars_per_million, standard.dollars_per_million)
     answers = priced.answer_dollars_per_million, standard.answer_dollars_per_million
@@ -211,7 +199,7 @@ _CLAUSES: Mapping[str, Callable[[str, Any], bool]] = {
     "starts_with": lambda name, text: name.startswith(text.lower()),
     "ends_with": lambda name, text: name.endswith(text.lower()),
     "contains": lambda name, text: text.lower() in name,
-    "regex": lambda name, pattern: len(name) <= _MAX_NAME and bool(_compile(pattern).search(name)),
+    "regex": lambda name, pattern: bool(_compile(pattern).search(name)),
     "or": lambda name, clauses: any(_is_match(clause, name) for clause in clauses),
     "and": lambda name, clauses: all(_is_match(clause, name) for clause in clauses),
 }

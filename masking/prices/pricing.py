@@ -5,19 +5,21 @@ an answer. So a restart and a second proxy render the same bytes.
 """
 
 import dataclasses
-import functools
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from functools import lru_cache, partial
+from typing import Literal, TypeVar
 
 from masking.errors import ConfigError
 from masking.patterns import check_host, is_named, normalize_host
 from masking.prices.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_cache_rules
 from masking.prices.list_check import MAX_PRICE
 from masking.prices.price_list import Price, PriceList, PriceStep, open_list
+
+_Found = TypeVar("_Found", Price, int)
 
 CachePricing = Literal["none", "auto"] | tuple[float, float]
 """Prices of a cached and of a written token, relative to a plain input token, or their source."""
@@ -104,7 +106,7 @@ class PriceSettings:
 Source = Literal["config", "price list", "assumed"]
 
 _LONGEST_NAME = 256
-"""In characters, of a host or a model. A longer name is on no list."""
+"""In characters, of a host or a model. A longer name is on no list, and none is looked up."""
 
 _MILLION = 1_000_000
 
@@ -169,13 +171,12 @@ class Pricing:
         has_long = self.cache.long_write is not None and self.source != "config"
         return self.write, (self.cache.long_write or self.write) if has_long else self.write
 
-    def cost_of(self, prompt: float, cached: float, uncached: float | None = None) -> float:
+    def cost_of(self, prompt: float, cached: float, uncached: float) -> float:
         """Return the cost, in plain input tokens, of a prompt with so many `cached` tokens.
 
-        `uncached` is the mean price of its other tokens; if it is None, all of them are written.
+        `uncached` is the mean price of its other tokens.
         """
-        each = self.write if uncached is None else uncached
-        return (cached * self.read + (prompt - cached) * each) * self.factor_at(prompt)
+        return (cached * self.read + (prompt - cached) * uncached) * self.factor_at(prompt)
 
     def factor_at(self, prompt: float) -> float:
         """Return how many times as much a token costs in a prompt of this many tokens."""
@@ -192,11 +193,9 @@ class Pricing:
         None if the price of answers is not known.
         """
         each = self.answer_dollars_per_million
-        return (
-            None
-            if each is None
-            else (tokens * each * _find_factor(self.answer_steps, prompt) / _MILLION)
-        )
+        if each is None:
+            return None
+        return tokens * each * _find_factor(self.answer_steps, prompt) / _MILLION
 
     def ask_for(self, lifetime: str | None) -> "Pricing":
         """Return the pricing of a request whose last cache mark has this lifetime.
@@ -248,11 +247,11 @@ def find_pricing(
     return dataclasses.replace(pricing, cache=UNKNOWN_MARKS)
 
 
-@functools.lru_cache(1_024)
+@lru_cache(1_024)
 def _find_pricing(
     settings: PriceSettings, host: str | None, model: str | None, tier: str | None
 ) -> Pricing:
-    window = find_window(host, model, settings)
+    window = _find_window(settings, host, model)
     pricing = dataclasses.replace(_find_prices(settings, host, model), window=window)
     return pricing if tier is None else _price_tier(pricing, settings, host, model, tier)
 
@@ -270,7 +269,7 @@ def _price_tier(
         return dataclasses.replace(pricing, tier=tier)
     name = _VENDORS.sub("", (model or "").lower().rpartition("/")[2]).replace(".", "-")
     provider = None if pricing.entry is None else pricing.entry.provider
-    found = open_list(settings.price_list).find_tier((_VERSION.sub("", name),), tier, provider)
+    found = open_list(settings.price_list).find_tier(_VERSION.sub("", name), tier, provider)
     if found is None:
         return dataclasses.replace(pricing, tier=tier, is_standard=True)
     prompt, answer = pricing.dollars_per_million, pricing.answer_dollars_per_million
@@ -286,9 +285,7 @@ def _price_tier(
 
 def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
-    listed = None
-    if model:
-        listed = prices.find_maker(model) if host is None else prices.find(host, model)
+    listed = prices.find(host, model) if model else None
     own = _find_own(settings, host or "", model or "")
 
     # What is configured comes first; the rest is the list's, as far as it knows.
@@ -338,8 +335,7 @@ def _take_dollars(pricing: Pricing, price: Price) -> Pricing:
 
 def _borrow_dollars(pricing: Pricing, prices: PriceList, model: str | None) -> Pricing:
     """Return the pricing in the dollars of the model's maker, if one is known."""
-    names = dict.fromkeys(_list_names(model or ""))
-    maker = next(filter(None, map(prices.find_maker, names)), None)
+    maker = _look_up(model, partial(prices.find, None))
     if maker is None:
         return pricing
     return dataclasses.replace(_take_dollars(pricing, maker), borrowed_from=maker.seller)
@@ -362,8 +358,12 @@ def _assume_price(prices: PriceList, model: str | None) -> Price | None:
 
     None if no maker is known, or its entry has no price of cached tokens.
     """
-    found = (prices.find_maker(name) for name in dict.fromkeys(_list_names(model or "")))
-    return next((price for price in found if price is not None and price.ratios), None)
+
+    def find(name: str) -> Price | None:
+        price = prices.find(None, name)
+        return price if price is not None and price.ratios else None
+
+    return _look_up(model, find)
 
 
 _VENDORS = re.compile(r"^(?:[a-z][a-z-]*\.)+(?=[a-z])")
@@ -388,25 +388,23 @@ def _list_names(model: str) -> Iterator[str]:
         name = _LAST_PART.sub("", name)
 
 
-_SHIPPED = PriceSettings()
+def _look_up(model: str | None, find: Callable[[str], _Found | None]) -> _Found | None:
+    """Return what is found under the first of a model's names under which anything is."""
+    return next(filter(None, map(find, dict.fromkeys(_list_names(model or "")))), None)
 
 
-def find_window(
-    host: str | None, model: str | None, settings: PriceSettings = _SHIPPED
-) -> int | None:
+def _find_window(settings: PriceSettings, host: str | None, model: str | None) -> int | None:
     """Return the tokens of a model's context window, prompt and answer; None if it is not known.
 
     What the configuration says comes first, then what the list says about the host, then what it
-    says about the model's maker. Raises ConfigError for a list that cannot be used, OSError for
-    one that cannot be read.
+    says about the model's maker.
     """
     own = (each.tokens for each in settings.windows if each.fits(host or "", model or ""))
     if (tokens := next(own, None)) is not None or not model:
         return tokens
     prices = open_list(settings.price_list)
     here = None if host is None else prices.find_window(host, model)
-    names = () if here else dict.fromkeys(_list_names(model))
-    return here or next(filter(None, (prices.find_window(None, name) for name in names)), None)
+    return here or _look_up(model, partial(prices.find_window, None))
 
 
 _COUNTED = 2 / 3

@@ -2,7 +2,6 @@
 
 from masking.tokens.count import (
     TokenCounter,
-    count_tools,
     load_o200k_base,
 )
 from masking.tokens.estimate import TokenEstimator, estimate_tokens
@@ -23,7 +22,6 @@ __all__ = [
     "TokenEstimator",
     "count_claude",
     "count_openai",
-    "count_tools",
     "estimate_tokens",
     "load_o200k_base",
     "read_header",

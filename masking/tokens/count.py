@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 _REMEMBERED_FROM = 128
 """In characters. Counting a shorter text takes hardly longer than looking it up."""
 
-_NAME_CHARS = 24
-"""In characters, too. Tool names and empty arguments are in every call."""
-
 _STEP = 2_048
 """In characters. A text is cut between two steps of this length that are each of one kind. So a
 word of three steps is always cut, and one of less than two never is."""
@@ -53,8 +50,7 @@ class TokenCounter:
     """Counts tokens and remembers the counts of longer texts: an agent repeats its messages.
 
     It remembers digests, at most `max_entries` of them (200 bytes each), and forgets the longest
-    unused first. Texts are remembered only if they are as short as a tool's name, such as `{}`, the
-    same for all counters. Threads may share one. The vocabulary is loaded on first use.
+    unused first. Threads may share one. The vocabulary is loaded on first use.
 
     `check` is called before each text that has to be counted, and every 262,144 characters within
     one; what it raises ends the counting.
@@ -74,10 +70,9 @@ class TokenCounter:
         4,096 or more, be it of letters, of signs or of blanks, is counted in pieces. That changes
         the result of periodic texts by less than 1%, of others by hardly a token.
         """
-        size = len(text)
-        if size < _REMEMBERED_FROM:
+        if len(text) < _REMEMBERED_FROM:
             self._check()
-            return _count_name(text) if size <= _NAME_CHARS else _count(text)
+            return _count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return self._count_once(digest, lambda: text)
 
@@ -101,11 +96,6 @@ class TokenCounter:
             with self._lock:
                 self._counts[digest] = counted
         return counted
-
-
-def count_tools(counter: TokenCounter, tools: object) -> int:
-    """Return the tokens of a request's tool schemas as compact JSON; 0 if they are no list."""
-    return counter.count_json(tools) if isinstance(tools, list) else 0
 
 
 def _count(text: str, check: Callable[[], object] = lambda: None) -> int:
@@ -133,9 +123,6 @@ def _count_up_to(text: str, start: int, end: int) -> tuple[int, int]:
     while (tail := encoding.decode_bytes(tokens[-left:]))[0] & 0xC0 == 0x80:
         left += 1  # it begins within a character
     return len(tokens) - left, end - len(tail.decode())
-
-
-_count_name = functools.lru_cache(2_048)(_count)
 
 
 def _compact_json(value: object) -> str:

@@ -432,41 +432,29 @@ class TokenEstimator:
         """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
         chars = len(text)
         if chars <= _WHOLE_CHARS:
-            tokens = self._young.get(text)
-            return self._measure_once(text) if tokens is None else tokens
-        sample = _get_cutter(chars >> _BLOCK_BITS)(text)
-        rate = self._young.get(sample)
-        if rate is None:
-            rate = self._measure_once(sample)
-        return chars * rate >> _RATE_BITS if rate >= 0 else self._estimate_closely(text)
-
-    def _estimate_closely(self, text: str) -> int:
-        chars = len(text)
-        if chars <= _CLOSE_CHARS:
             return self._measure(text)
-        sample = _get_close_cutter(chars >> _BLOCK_BITS)(text)
-        return chars * self._measure(sample) >> _RATE_BITS
+        rate = self._measure(_get_cutter(chars >> _BLOCK_BITS)(text))
+        if rate == _UNEVEN:
+            if chars <= _CLOSE_CHARS:
+                return self._measure(text)
+            rate = self._measure(_get_cutter(chars >> _BLOCK_BITS, is_close=True)(text))
+        return chars * rate >> _RATE_BITS
 
     def _measure(self, key: str | _Sample) -> int:
         """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
         known = self._young.get(key)
-        return self._measure_once(key) if known is None else known
-
-    def _measure_once(self, key: str | _Sample) -> int:
-        """Return what is not in the young table, from the old one or measured, and put it there."""
+        if known is not None:
+            return known
         known = self._old.get(key)
         if known is None:  # unlocked: two threads may at worst measure the same text
             known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
-        self._remember(key, known)
-        return known
-
-    def _remember(self, key: str | _Sample, value: int) -> None:
         size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
         with self._lock:
-            self._young[key] = value
+            self._young[key] = known
             self._young_bytes += _ENTRY_BYTES + size
             if self._young_bytes > self._max_young:
                 self._old, self._young, self._young_bytes = self._young, {}, 0
+        return known
 
 
 ESTIMATOR = TokenEstimator()
@@ -504,32 +492,20 @@ def _is_uneven(sample: _Sample) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _get_cutter(block: int) -> _Cutter:
-    """Return a function that cuts a sample from a text of this block of lengths."""
-    longer = (block << _BLOCK_BITS) // _CHARS_PER_SLICE
-    return _make_cutter(block, min(_MOST_SLICES, _FEWEST_SLICES + longer))
+def _get_cutter(block: int, *, is_close: bool = False) -> _Cutter:
+    """Return a function that cuts a sample from a text of this block of lengths.
 
-
-@lru_cache(maxsize=64)
-def _get_close_cutter(block: int) -> _Cutter:
-    return _make_cutter(block, _CLOSE_SLICES)
-
-
-def _make_cutter(block: int, slices: int) -> _Cutter:
-    """Return a function that cuts a slice from each of so many equal parts of a text.
-
-    Slices in the first half are counted from the beginning, the others from the end, because
-    lengths differ within a block.
+    It cuts a slice from each of some equal parts. Slices in the first half are counted from the
+    beginning, the others from the end, because lengths differ within a block.
     """
     chars = block << _BLOCK_BITS
-    part = chars // slices
-    starts = [
-        at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16) for at in range(slices)
-    ]
-    shifts = [0 if 2 * at < slices else chars for at in range(slices)]
-    return itemgetter(
-        *(
-            slice(start - shift, (start - shift + _SLICE_CHARS) or None)
-            for start, shift in zip(starts, shifts, strict=True)
-        )
-    )
+    slices = min(_MOST_SLICES, _FEWEST_SLICES + chars // _CHARS_PER_SLICE)
+    if is_close:
+        slices = _CLOSE_SLICES
+    part, cuts = chars // slices, []
+    for at in range(slices):
+        start = at * part + ((part - _SLICE_CHARS) * (at * _GOLDEN & 0xFFFF) >> 16)
+        if 2 * at >= slices:
+            start -= chars
+        cuts.append(slice(start, (start + _SLICE_CHARS) or None))
+    return itemgetter(*cuts)

@@ -1,6 +1,7 @@
 """From an answered request to its record."""
 
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 import pytest
@@ -12,6 +13,7 @@ from masking.accounting.bill import NO_BILL, NO_MARGIN
 from masking.accounting.cost import Cost, PromptCost
 from masking.accounting.ledger import Entry, Ledger, Sent
 from masking.accounting.prompt import Sizes, measure, read_prompt
+from masking.accounting.rereads import Places
 from masking.config import MetricsSettings, Settings
 from masking.prices import Pricing
 from masking.rewrite import Strategies, read_request
@@ -95,32 +97,46 @@ def test_a_record_tells_when_a_streamed_answer_began(
     assert make_record(answered, None).first_chunk_seconds == expected
 
 
+@as_one_test
 @pytest.mark.parametrize(
-    ("masked_before", "expected"),
+    ("repeated", "shortened", "masked_before", "expected"),
     [
-        pytest.param(frozenset({0, 1}), 2, id="all that is repeated was masked"),
-        pytest.param(frozenset({0}), 1, id="one of two was seen"),
-        pytest.param(None, 0, id="the request before is not known"),
+        pytest.param(((0,), (0, 1)), (), {0, 1}, (2, 0), id="all that is repeated was masked"),
+        pytest.param(((0,), (0, 1)), (), {0}, (1, 0), id="one of two was seen"),
+        pytest.param(((0,), (0, 1)), (0,), None, (0, 0), id="the request before is not known"),
+        pytest.param((), (0,), {0}, (0, 0), id="no call repeats any"),
+        pytest.param(((0,),), (0,), (), (0, 1), id="one that was shortened"),
+        pytest.param(((0,),), (0,), {0}, (1, 0), id="masked by now, so a re-read of that"),
+        pytest.param(((0, 1),), (0,), {1}, (0, 1), id="one shortened, the other masked"),
+        pytest.param(((0, 1),), (0,), (), (0, 0), id="the other was whole"),
+        pytest.param(((0,), (1,), (2,)), (0, 2), {1}, (1, 2), id="of three calls two"),
     ],
 )
-def test_a_record_counts_calls_that_repeat_what_was_masked(
-    masked_before: frozenset[int] | None, expected: int
+def test_a_record_counts_calls_that_repeat_what_was_masked_or_shortened(
+    repeated: tuple[Places, ...],
+    shortened: Iterable[int],
+    masked_before: Iterable[int] | None,
+    expected: tuple[int, int],
 ) -> None:
     body = encoded(conversation())
     rewrite = rewrite_request(read_request(body), Strategies(schema1=MASK_ALL))
     counter = TokenCounter()
     prompt = read_prompt(rewrite, counter)
-    repeated = ((0,), (0, 1))
     measured = Measured(
-        sizes=measure(rewrite), conversation_id="", prompt=prompt, repeated=repeated
+        sizes=measure(rewrite),
+        conversation_id="",
+        prompt=prompt,
+        repeated=repeated,
+        shortened=frozenset(shortened),
     )
     answered = Answered(rewritten=rewritten(), measured=measured)
     sent = Sent(
         cache_scope=b"", prompt=prompt, masked=rewrite.masked, usage=None, when=NOON, is_masked=True
     )
     entry = Ledger().enter(sent, Pricing(0.1, 1.0))
-    known = dataclasses.replace(entry, masked_before=masked_before)
-    assert expected == make_record(answered, known).rereads
+    before = None if masked_before is None else frozenset(masked_before)
+    found = make_record(answered, dataclasses.replace(entry, masked_before=before))
+    assert expected == (found.rereads, found.arrival_rereads or 0)
     assert 0 == make_record(answered, None).rereads
 
 
@@ -130,7 +146,6 @@ ENTRY = Entry(
         before=PLAIN, after=PLAIN, predicted=0, hit_rate=1.0, basis="reported", margin=NO_MARGIN,
     ),
     conversation=7, bill=NO_BILL, so_far=NO_BILL, masked_before=None, is_frozen=False,
-    tripped=False,
 )  # fmt: skip
 
 

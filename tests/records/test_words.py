@@ -218,7 +218,6 @@ def entry_of(
         so_far=NO_BILL,
         masked_before=None,
         is_frozen=False,
-        tripped=False,
     )
 
 

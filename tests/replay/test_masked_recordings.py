@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from addon.replay.replay import RecordedRequest, ReplayedRequest, ReplaySettings, replay
-from masking.accounting import Entry, Ledger, Piece, Sent, read_pieces, read_prompt
+from masking.accounting import Entry, Ledger, Sent, read_pieces, read_prompt
 from masking.accounting.bill import NO_BILL
+from masking.conversation import Piece
 from masking.prices import PriceSettings, Pricing
 from masking.rewrite import Strategies, read_request
 from masking.tokens import TokenCounter
@@ -124,7 +125,7 @@ def test_under_others_what_was_paid_stays_and_the_rest_is_within_its_margin(
 
 def bill(provider: Provider, body: bytes, pricing: Pricing) -> float:
     usage = provider.count(read_pieces(read_request(body), COUNTER))
-    return pricing.cost_of(usage.prompt or 0, usage.cached or 0, None)
+    return pricing.cost_of(usage.prompt or 0, usage.cached or 0, pricing.write)
 
 
 @each_ratio

@@ -1,7 +1,7 @@
 """What shortening at arrival saves: in the prompt, on the bill, and what agents do for it."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting import (
-    Places,
     count_quotes,
-    count_shortened_repeats,
+    count_repeats,
     find_repeated,
     measure,
 )
@@ -133,12 +132,11 @@ def test_what_is_masked_as_well_is_smaller_by_its_whole_text(writer: Writer) -> 
 def test_of_what_was_only_shortened_a_marker_differs() -> None:
     told = WRITERS[0].tell(User(), *turn("a", write_lines("a")), Model((Ask("b", "shell"),)))
     rewrite = Remembering().send(told.read(), Strategies(schema1=OFF))
-    assert 0 == read_prompt(rewrite, COUNTER).compared.left
+    assert 0 == read_prompt(rewrite, COUNTER).left
     first = WRITERS[0].tell(User(), *turn("a", write_lines("a")))
     prompt = read_prompt(Remembering().send(first.read(), ON), COUNTER)
     (gone,) = prompt.left_out.values()
-    compared = prompt.compared
-    assert (16, gone**2, len(prompt.before)) == (compared.left, compared.squares, compared.altered)
+    assert (16, gone**2, len(prompt.before)) == (prompt.left, prompt.squares, prompt.altered)
 
 
 @WINDOWS
@@ -272,33 +270,12 @@ def test_a_price_is_never_below_nothing(
 
 
 @as_one_test
-@pytest.mark.parametrize(
-    ("repeated", "shortened", "masked", "expected"),
-    [
-        pytest.param((), (0,), (), 0, id="no call repeats any"),
-        pytest.param(((0,),), (0,), (), 1, id="one that was shortened"),
-        pytest.param(((0,),), (0,), (0,), 0, id="masked by now, so a re-read of that"),
-        pytest.param(((0, 1),), (0,), (1,), 1, id="one shortened, the other masked"),
-        pytest.param(((0, 1),), (0,), (), 0, id="the other was whole"),
-        pytest.param(((0,), (1,), (2,)), (0, 2), (1,), 2, id="of three calls two"),
-    ],
-)
-def test_a_call_repeats_one_whose_result_was_shortened(
-    repeated: Sequence[Places],
-    shortened: Collection[int],
-    masked: Collection[int],
-    expected: int,
-) -> None:
-    assert expected == count_shortened_repeats(repeated, shortened, masked)
-
-
-@as_one_test
 @IN_EVERY_FORMAT
 def test_it_is_found_by_the_call(writer: Writer) -> None:
     told = writer.tell(User(), *turn("a", write_lines("a")), Model((Ask("b"),)))
     arrived = arrive(told.read(), SHORTENS)
-    places = {each.place for each in arrived.shortened}
-    assert 1 == count_shortened_repeats(find_repeated(arrived.conversation), places, ())
+    places = frozenset(each.place for each in arrived.shortened)
+    assert 1 == count_repeats(find_repeated(arrived.conversation), places)
 
 
 HIDDEN = write_lines("a").splitlines()[20].strip()

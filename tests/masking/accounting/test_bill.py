@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from masking.accounting import NO_BILL, NO_KINDS, NO_MARGIN, Bill, Margin, Money, TokenKinds
+from masking.accounting.bill import (
+    NO_BILL,
+    NO_KINDS,
+    NO_MARGIN,
+    Bill,
+    Margin,
+    Money,
+    TokenKinds,
+)
 
 amounts = st.integers(0, 10**6).map(float)
 margins = st.builds(Margin, amounts, amounts)

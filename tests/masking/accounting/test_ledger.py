@@ -21,7 +21,7 @@ from masking.accounting.ledger import (
     LatestRequests,
     Ledger,
     Sent,
-    chain,
+    hash_prefixes,
 )
 from masking.accounting.prompt import Prompt, read_prompt
 from masking.model import ChatMessage, Decision, Replacement
@@ -364,27 +364,22 @@ def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterato
         yield ledger.enter(sent, PRICING)
 
 
-def test_a_cache_that_holds_nothing_after_a_move_trips_once() -> None:
+def test_a_cache_that_holds_nothing_after_a_move_trips() -> None:
     entries = [*trip(Ledger())]
-    assert [False] * 6 + [True] == [entry.tripped for entry in entries]
     assert [False] * 6 + [True] == [entry.is_frozen for entry in entries]
     assert 3 == [entry.moved for entry in entries].index(True)
 
 
-def test_a_held_conversation_says_so_and_does_not_trip_again() -> None:
+def test_a_held_conversation_says_so() -> None:
     ledger = Ledger()
     [*_, tripped] = trip(ledger)
     later = ledger.enter(ask(talk(10), MASKED, cached=0), PRICING)
-    assert (tripped.conversation, True, False) == (
-        later.conversation,
-        later.is_frozen,
-        later.tripped,
-    )
+    assert (tripped.conversation, True) == (later.conversation, later.is_frozen)
 
 
 def test_a_recording_never_trips() -> None:
     ledger = Ledger()
-    assert not any(entry.tripped or entry.is_frozen for entry in trip(ledger, is_masked=False))
+    assert not any(entry.is_frozen for entry in trip(ledger, is_masked=False))
     assert ledger.frozen_results(b"someone", read(talk(10))) is None
 
 
@@ -429,7 +424,7 @@ def test_before_it_trips_nothing_is_held() -> None:
     ledger = Ledger()
     for number, entry in enumerate(trip(ledger)):
         held = ledger.frozen_results(b"someone", read(talk(number + 4)))
-        assert entry.tripped == (held is not None)
+        assert entry.is_frozen == (held is not None)
 
 
 def test_what_was_masked_since_stays_masked() -> None:
@@ -503,8 +498,8 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
     assert (1, False) == (alone.conversation, alone.moved)
 
 
-def spell(names: str) -> list[bytes]:
-    return chain(b"scope", [name.encode() for name in names])
+def spell(names: str) -> list[int]:
+    return hash_prefixes(b"scope", [name.encode() for name in names])
 
 
 @as_one_test
@@ -551,12 +546,12 @@ digests = st.lists(st.sampled_from([b"a" * 16, b"b" * 16]), max_size=6)
 
 
 @given(st.sampled_from([b"s", b"t"]), st.sampled_from([b"s", b"t"]), digests, digests)
-def test_chains_are_equal_as_far_as_the_sequences_are(
+def test_prefixes_are_equal_as_far_as_the_sequences_are(
     cache_scope: bytes, other_scope: bytes, one: list[bytes], other: list[bytes]
 ) -> None:
-    chained, other_chained = chain(cache_scope, one), chain(other_scope, other)
-    assert (len(one), len(other)) == (len(chained), len(other_chained))
-    for end, (a, b) in enumerate(zip(chained, other_chained, strict=False), 1):
+    found, others = hash_prefixes(cache_scope, one), hash_prefixes(other_scope, other)
+    assert (len(one), len(other)) == (len(found), len(others))
+    for end, (a, b) in enumerate(zip(found, others, strict=False), 1):
         assert (a == b) == (cache_scope == other_scope and one[:end] == other[:end])
 
 

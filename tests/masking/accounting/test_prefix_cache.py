@@ -1,5 +1,6 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from masking.accounting.prefix_cache import (
     CachePoints,
     PrefixCache,
-    SentPrompt,
     cache_points,
     count_writable,
 )
@@ -113,6 +113,20 @@ def spell(names: str) -> list[Piece]:
     return [Piece(name.encode() * 16, ord(name) - ord("a") + 1) for name in names]
 
 
+def send(
+    cache: PrefixCache,
+    pieces: Sequence[Piece],
+    now: float = 0.0,
+    ttl: float | None = None,
+    *,
+    points: CachePoints | None = None,
+    scope: bytes = b"scope",
+) -> int:
+    """Send a prompt; return how many of its tokens are cached."""
+    cached = cache.send(scope, [piece.digest for piece in pieces], now, ttl, points=points)
+    return sum(piece.tokens for piece in pieces[:cached])
+
+
 @as_one_test
 @pytest.mark.parametrize(
     ("sent", "prompt", "expected"),
@@ -134,8 +148,8 @@ def test_what_is_cached_is_the_longest_prefix_sent_before(
 ) -> None:
     cache = PrefixCache()
     for earlier in sent:
-        cache.send(SentPrompt(b"seed"), spell(earlier))
-    assert expected == cache.send(SentPrompt(b"seed"), spell(prompt))
+        send(cache, spell(earlier))
+    assert expected == send(cache, spell(prompt))
 
 
 def mark(names: str, blocks: int = 1) -> list[Piece]:
@@ -181,12 +195,13 @@ def test_some_caches_are_read_at_certain_points_alone(
     cache = PrefixCache()
     for earlier in sent:
         pieces = mark(earlier)
-        cache.send(SentPrompt(b"seed"), pieces, points=cache_points(pieces, rules))
-    found, pieces = SentPrompt(b"seed"), mark(prompt)
+        send(cache, pieces, points=cache_points(pieces, rules))
+    pieces = mark(prompt)
     points = cache_points(pieces, rules)
-    assert expected[0] == cache.send(found, pieces, points=points)
+    assert expected[0] == send(cache, pieces, points=points)
     if expected[1]:
-        assert expected[1] == count_writable(found.sizes, points, rules)
+        sizes = [*accumulate((piece.tokens for piece in pieces), initial=0)]
+        assert expected[1] == count_writable(sizes, points, rules)
 
 
 def test_a_mark_looks_back_so_many_blocks_not_so_many_messages() -> None:
@@ -207,20 +222,19 @@ def test_a_point_is_forgotten_like_any_prefix() -> None:
     cache, pieces = PrefixCache(), mark("aB")
     points = cache_points(pieces, MARKS)
     assert [0, 3, 3, 0] == [
-        cache.send(SentPrompt(b"seed"), pieces, now, ttl=10.0, points=points)
-        for now in (0.0, 10.0, 20.0, 31.0)
+        send(cache, pieces, now, ttl=10.0, points=points) for now in (0.0, 10.0, 20.0, 31.0)
     ]
     small = PrefixCache(max_prefixes=2)
-    small.send(SentPrompt(b"seed"), pieces, points=points)
-    small.send(SentPrompt(b"another"), pieces, points=points)
-    assert 0 == small.send(SentPrompt(b"seed"), pieces, points=points)
+    send(small, pieces, points=points)
+    send(small, pieces, points=points, scope=b"another")
+    assert 0 == send(small, pieces, points=points)
 
 
 def test_seeds_have_nothing_in_common() -> None:
     cache = PrefixCache()
-    cache.send(SentPrompt(b"a model"), spell("abc"))
-    assert 0 == cache.send(SentPrompt(b"another"), spell("abc"))
-    assert 6 == cache.send(SentPrompt(b"a model"), spell("abc"))
+    send(cache, spell("abc"), scope=b"a model")
+    assert 0 == send(cache, spell("abc"), scope=b"another")
+    assert 6 == send(cache, spell("abc"), scope=b"a model")
 
 
 @as_one_test
@@ -242,27 +256,27 @@ def test_what_is_not_used_for_long_is_forgotten(
 ) -> None:
     cache = PrefixCache()
     for earlier, when in sent:
-        cache.send(SentPrompt(b"seed"), spell(earlier), when, 300)
-    assert expected == cache.send(SentPrompt(b"seed"), spell(prompt), now, 300)
+        send(cache, spell(earlier), when, 300)
+    assert expected == send(cache, spell(prompt), now, 300)
 
 
 def test_without_a_time_to_live_nothing_expires() -> None:
     cache = PrefixCache()
-    cache.send(SentPrompt(b"seed"), spell("ab"), 0.0)
-    assert 3 == cache.send(SentPrompt(b"seed"), spell("ab"), 1e9)
+    send(cache, spell("ab"), 0.0)
+    assert 3 == send(cache, spell("ab"), 1e9)
 
 
 def test_the_longest_unused_goes_first_and_its_end_before_its_beginning() -> None:
     cache = PrefixCache(max_prefixes=4)
-    cache.send(SentPrompt(b"seed"), spell("abc"))
-    cache.send(SentPrompt(b"seed"), spell("xy"))
-    assert 3 == cache.send(SentPrompt(b"seed"), spell("abc"))
+    send(cache, spell("abc"))
+    send(cache, spell("xy"))
+    assert 3 == send(cache, spell("abc"))
 
 
 def test_a_prompt_longer_than_the_cache_is_remembered_by_its_beginning() -> None:
     cache = PrefixCache(max_prefixes=2)
-    cache.send(SentPrompt(b"seed"), spell("abcd"))
-    assert 3 == cache.send(SentPrompt(b"seed"), spell("abcd"))
+    send(cache, spell("abcd"))
+    assert 3 == send(cache, spell("abcd"))
 
 
 class Request(NamedTuple):
@@ -309,7 +323,7 @@ def play(
     """Return what the cache says to each request, and what comparing says."""
     return [
         (
-            cache.send(SentPrompt(seed), spell(names), now, ttl),
+            send(cache, spell(names), now, ttl, scope=seed),
             find_longest(request, requests[:number], ttl),
         )
         for number, request in enumerate(requests)

@@ -27,7 +27,7 @@ from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies, read_request
-from masking.tokens import TokenCounter, count_tools
+from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
@@ -94,7 +94,7 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
         unchanged(read_body({"messages": messages, "tools": tools, "model": "m"})), COUNTER
     )
     assert prompt.before == (
-        Piece(digest_of([tools]), count_tools(COUNTER, tools)),
+        Piece(digest_of([tools]), COUNTER.count_json(tools)),
         *(
             Piece(digest_element(CHAT, m), _count(m), begins_answer=m["role"] == "assistant")
             for m in messages
@@ -496,7 +496,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
     assert expected == {*parts} - {*plain}
     assert plain == {part: tokens for part, tokens in parts.items() if part not in expected}
     if "tools" in expected:
-        assert count_tools(COUNTER, TOOLS) == parts["tools"]
+        assert COUNTER.count_json(TOOLS) == parts["tools"]
 
 
 @as_one_test

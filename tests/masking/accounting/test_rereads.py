@@ -2,7 +2,7 @@
 
 import pytest
 
-from masking.accounting.rereads import Places, count_masked_repeats, find_repeated
+from masking.accounting.rereads import Places, count_repeats, find_repeated
 from masking.request_cache import RequestCache
 from tests.support.builders import read
 from tests.support.marks import as_one_test
@@ -79,7 +79,7 @@ def test_a_result_that_no_call_asked_for_is_repeated_by_none() -> None:
     ],
 )
 def test_a_reread_repeats_what_was_masked(repeated: tuple[Places, ...], expected: int) -> None:
-    assert expected == count_masked_repeats(repeated, frozenset({0, 1}))
+    assert expected == count_repeats(repeated, frozenset({0, 1}))
 
 
 def ask(number: int) -> Ask:

@@ -25,7 +25,6 @@ from masking.prices import (
     open_list,
 )
 from masking.prices.cache_rules import find_cache_rules
-from masking.prices.pricing import find_window
 from masking.window import FREE, price_boundary
 from masking.wire.chat import CHAT
 from masking.wire.usage import Usage
@@ -237,7 +236,7 @@ def test_under_another_host_a_model_is_assumed_to_cost_what_its_maker_takes(
     pricing = find_pricing(AUTO, "llm.corp.example", model)
     assert expected == (pricing.entry and pricing.entry.model)
     assert "assumed" == pricing.source
-    maker = open_list("").find_maker(expected or model)  # of the very name, or under that
+    maker = open_list("").find(None, expected or model)  # of the very name, or under that
     assert pricing.dollars_per_million == (maker and maker.dollars_per_million)
     assert pricing.borrowed_from == (maker and maker.seller)
     assert pricing.steps == (maker.steps if maker else ())
@@ -366,14 +365,14 @@ def test_above_a_price_step_every_token_costs_more(prompt: float, expected: floa
 @pytest.mark.parametrize(
     ("cached", "uncached", "expected"),
     [
-        pytest.param(0, None, 125, id="nothing is cached: all is written"),
-        pytest.param(80, None, 33, id="the rest is written"),
-        pytest.param(80, 1.0, 28, id="the rest is told to cost what plain tokens do"),
-        pytest.param(100, None, 10, id="all is cached"),
+        pytest.param(0, 1.25, 125, id="nothing is cached: all is written"),
+        pytest.param(80, 1.25, 33, id="the rest is written"),
+        pytest.param(80, 1.0, 28, id="the rest is plain"),
+        pytest.param(100, 1.25, 10, id="all is cached"),
     ],
 )
 def test_a_prompt_costs_what_is_cached_and_what_is_not(
-    cached: float, uncached: float | None, expected: float
+    cached: float, uncached: float, expected: float
 ) -> None:
     pricing = Pricing(0.1, 1.25, steps=(PriceStep(99, 2.0),))
     assert pytest.approx(2 * expected) == pricing.cost_of(100, cached, uncached)
@@ -517,7 +516,6 @@ OPEN_AI_HOST, ANTHROPIC_HOST = "api.openai.com", "api.anthropic.com"
 def test_a_window_is_found_by_host_and_model_or_else_by_the_models_maker(
     host: str | None, model: str | None, expected: int | None
 ) -> None:
-    assert expected == find_window(host, model)
     assert expected == find_pricing(PriceSettings(), host, model).window
 
 
@@ -527,8 +525,8 @@ def test_what_costs_nothing_has_a_window_and_a_list_of_ones_own_holds(tmp_path: 
     path = tmp_path / "prices.json"
     path.write_text(json.dumps({"date": "2026-11-22", "source": "a test", "providers": [shop]}))
     settings = PriceSettings(price_list=str(path))
-    assert 32_000 == find_window("shop.test", "m", settings)
-    assert None is find_window(OPEN_AI_HOST, "gpt-5", settings)
+    assert 32_000 == find_pricing(settings, "shop.test", "m").window
+    assert None is find_pricing(settings, OPEN_AI_HOST, "gpt-5").window
 
 
 @as_one_test
@@ -547,7 +545,6 @@ def test_what_a_user_says_of_windows_comes_first(
 ) -> None:
     windows = (OwnWindow(model="Qwen3*", tokens=32_768), OwnWindow(host="127.*", tokens=9_000))
     settings = PriceSettings(windows=windows)
-    assert expected == find_window(host, model, settings)
     assert expected == find_pricing(settings, host, model).window
 
 

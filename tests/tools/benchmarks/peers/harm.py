@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from addon.replay.replay import RecordedRequest
 from addon.replay.reread import find_quoted_lines, find_shown_lines
-from masking.accounting import LatestRequests, chain, digest_elements
+from masking.accounting import LatestRequests, digest_elements, hash_prefixes
 from masking.conversation import Conversation
 from masking.model import Call
 from masking.request_cache import RequestCache
@@ -58,7 +58,7 @@ def find_references(requests: Sequence[RecordedRequest]) -> References:
     conversations = [request.read(cache) for request in requests]
     found: list[Sequence[Reference]] = [()] * len(requests)
     for number, conversation in enumerate(conversations):
-        prefixes = chain(b"", digest_elements(conversation))
+        prefixes = hash_prefixes(b"", digest_elements(conversation))
         before = latest.find(prefixes)
         if before is not None:
             new = conversation.elements[before.messages :]
