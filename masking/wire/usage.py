@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
+from masking.wire.format import objects
+
 _Step = str | int | tuple[str, str]
 """A key, a place in a list, or what the wanted object of a list has: its key and its value."""
 
@@ -124,20 +126,6 @@ _SPELLINGS = {
     "reasoning": _REASONING,
 }
 """By the field of `Usage`."""
-
-_Ranked = tuple[int, str, _Sum]
-
-
-def _group() -> dict[_Step, list[_Ranked]]:
-    """Return the spellings by their first key, with their rank and what they tell."""
-    all_of_them = [(name, each) for name, spelled in _SPELLINGS.items() for each in spelled]
-    by_key: dict[_Step, list[_Ranked]] = {}
-    for rank, (name, each) in enumerate(all_of_them):
-        by_key.setdefault(each[0][0], []).append((rank, name, each))
-    return by_key
-
-
-_BY_KEY = _group()
 
 _MAX_TOKENS = 10**12
 
@@ -248,9 +236,7 @@ def count_transformations(body: bytes) -> dict[str, int]:
     chunks = (chunk for chunk in split_answer(body, (word,)) if word in chunk)
     for payload in itertools.chain.from_iterable(map(decode_payloads, chunks)):
         for path in ((_TRANSFORMATIONS,), ("message", _TRANSFORMATIONS)):
-            items = _at(payload, path)
-            found = items if isinstance(items, list) else []
-            kinds = (each.get("type") for each in found if isinstance(each, dict))
+            kinds = (each.get("type") for each in objects(_at(payload, path)))
             # The start and the end of a stream may list the same.
             counted |= Counter(kind for kind in kinds if isinstance(kind, str))
     return dict(counted)
@@ -286,11 +272,11 @@ def read_cleared(body: bytes) -> Cleared | None:
         if isinstance(edits, list):
             cleared = [
                 edit
-                for edit in edits
-                if isinstance(edit, dict) and str(edit.get("type")).startswith("clear_tool_uses")
+                for edit in objects(edits)
+                if str(edit.get("type")).startswith("clear_tool_uses")
             ]
             counts = (
-                sum(count for edit in cleared if is_plausible(count := _count(edit, name)))
+                sum(_whole_number(edit.get(name)) or 0 for edit in cleared)
                 for name in ("cleared_tool_uses", "cleared_input_tokens")
             )
             found = Cleared(*counts)
@@ -298,11 +284,6 @@ def read_cleared(body: bytes) -> Cleared | None:
 
 
 _MAY_SAY_CLEARED = re.compile(rb"applied_edits|message_stop|stop_reason")
-
-
-def _count(edit: Mapping[str, object], name: str) -> int | None:
-    count = edit.get(name)
-    return count if isinstance(count, int) else None
 
 
 def find_usage(payload: object) -> Usage | None:
@@ -316,26 +297,21 @@ def find_usage(payload: object) -> Usage | None:
     blocks = [block for block in places if isinstance(block, dict)]
     if _OLLAMA in payload:
         blocks.append(payload)
-    usages = filter(None, map(_read_block, blocks))
-    return functools.reduce(_merge_blocks, usages, None)
+    # The first block wins, unless it says 0.
+    return functools.reduce(_merge, map(_read_block, reversed(blocks)), None)
 
 
 def _read_block(block: Mapping[str, object]) -> Usage | None:
-    found: dict[str, int] = {}
-    for _, name, spelled in sorted(_find_spellings(block)):
-        count = _add(block, spelled)
-        if count is not None and not found.get(name):
-            found[name] = count or found.get(name, 0)
-    if not found:
+    # It does not even have the first key of most spellings.
+    found = {
+        name: _first([_add(block, each) for each in spelled if each[0][0] in block])
+        for name, spelled in _SPELLINGS.items()
+    }
+    if all(count is None for count in found.values()):
         return None
     totals = (_whole_number(_at(block, path)) for path in _TOTALS if path[0] in block)
     tool_prompt = _whole_number(_at(block, _TOOL_PROMPT)) if _TOOL_PROMPT[0] in block else None
     return Usage(**found).settle(next(totals, None), tool_prompt or 0).plausible_only()
-
-
-def _merge_blocks(earlier: Usage | None, later: Usage) -> Usage:
-    """Return what two objects of one payload say together: the first wins, unless it says 0."""
-    return later if earlier is None else later.merge(earlier)
 
 
 def split_answer(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
@@ -371,12 +347,6 @@ def _load(data: bytes) -> object:
 
 def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:
     return earlier.merge(later) if earlier and later else later or earlier
-
-
-def _find_spellings(block: Mapping[str, object]) -> Iterator[_Ranked]:
-    """Yield the spellings that a block may have: it does not even have the first key of most."""
-    for key in block:
-        yield from _BY_KEY.get(key, ())
 
 
 def _add(block: object, spelling: _Sum) -> int | None:
