@@ -22,6 +22,7 @@ from masking.wire.format import (
     as_list,
     is_text_part,
     measure_tools,
+    non_empty,
     objects,
 )
 from masking.wire.parts import (
@@ -34,6 +35,7 @@ from masking.wire.parts import (
     find_lifetimes,
     join_marks,
     read_address,
+    read_parts,
     unmark_parts,
     without_mark,
 )
@@ -70,10 +72,9 @@ class Chat(WireFormat):
             texts = (content,)
         elif isinstance(content, list):
             texts = tuple([part["text"] for part in content if is_text_part(part)])
-        calls = message.get("tool_calls") if speaker == "assistant" else None
-        read = tuple([_read_call(call) for call in calls]) if isinstance(calls, list) else ()
+        calls = as_list(message.get("tool_calls")) if speaker == "assistant" else ()
         is_bound = bool(message.get(_REASONING))
-        return make(Element, (speaker, texts, read, (), is_bound))
+        return make(Element, (speaker, texts, tuple(map(_read_call, calls)), (), is_bound))
 
     def read_charges(self, message: object) -> list[Charge]:
         """Read the content of a message, its frame, and its calls.
@@ -92,16 +93,10 @@ class Chat(WireFormat):
         if result is not None and not charges:
             charges.append(Charge("", 0, result))  # a result without a content is one all the same
         charges.append(_FRAME)
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            function = call.get("function") if isinstance(call, dict) else None
-            named = function if isinstance(function, dict) else {}
-            name, text = named.get("name"), named.get("arguments")
-            text, name = (
-                text if isinstance(text, str) else "",
-                name if isinstance(name, str) else "",
-            )
-            charges.append(make(Charge, (text, CALL_TOKENS, None, name)))
+        for call in as_list(message.get("tool_calls")):
+            _, name, arguments = _read_call(call)
+            text = non_empty(arguments) or ""
+            charges.append(make(Charge, (text, CALL_TOKENS, None, name or "")))
         return charges
 
     def read_notes(self, message: object) -> Notes:
@@ -114,11 +109,7 @@ class Chat(WireFormat):
         return Notes(bool(lifetimes), lifetimes, is_bound)
 
     def unmark(self, message: object) -> object:
-        """Return a message without cache marks; a content of one text part becomes a string.
-
-        Agents move Anthropic's `cache_control` to the last message of every request, and for that
-        write its string content as a list of one part. The mark is not part of the prompt.
-        """
+        """Return a message without cache marks; a content of one text part becomes a string."""
         if not isinstance(message, dict):
             return message
         content = message.get("content")
@@ -161,34 +152,19 @@ CHAT = Chat()
 
 
 def _read_call(call: object) -> Call:
-    if not isinstance(call, dict):
-        return Call(None, None, None)
-    call_id, function = call.get("id"), call.get("function")
-    named = call_id if isinstance(call_id, str) and call_id else None
-    if not isinstance(function, dict):
-        return Call(named, None, None)
-    tool = function.get("name")
-    tool = tool if isinstance(tool, str) and tool else None
-    return make(Call, (named, tool, function.get("arguments")))
+    call = call if isinstance(call, dict) else {}
+    function = call.get("function")
+    function = function if isinstance(function, dict) else {}
+    names = non_empty(call.get("id")), non_empty(function.get("name"))
+    return make(Call, (*names, function.get("arguments")))
 
 
 def _read_result(message: Mapping[str, object]) -> ToolResult:
     content = message.get("content")
-    call_id, is_error = message.get("tool_call_id"), message.get("is_error") is True
-    if not isinstance(call_id, str) or not call_id:
-        call_id = None
+    call_id, is_error = non_empty(message.get("tool_call_id")), message.get("is_error") is True
     if isinstance(content, str):
         return ToolResult(call_id, "string", (content,), _CONTENT, is_error)
-    parts = as_list(content)
-    places = [place for place, part in enumerate(parts) if is_text_part(part)]
-    return ToolResult(
-        call_id,
-        "text_parts" if places else "other",
-        tuple(parts[place]["text"] for place in places),
-        tuple(("content", place, "text") for place in places),
-        is_error,
-        images=_IMAGES.find_all(("content",), parts),
-    )
+    return read_parts(call_id, ("content",), as_list(content), _IMAGES, is_error=is_error)
 
 
 _FRAME = Charge("", MESSAGE_TOKENS)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from masking.model import Call, ContentKind, Path, Speaker, ToolResult, make
+from masking.model import Call, Path, Speaker, ToolResult, make
 from masking.tokens import count_claude
 from masking.wire.blocks import Blocks
 from masking.wire.format import (
@@ -34,6 +34,7 @@ from masking.wire.parts import (
     ImageParts,
     Picture,
     read_address,
+    read_parts,
     read_picture,
 )
 
@@ -152,16 +153,11 @@ def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
     """
     call_id, is_error = non_empty(result.get("toolUseId")), result.get("status") == "error"
     parts = as_list(result.get("content"))
-    images = _IMAGES.find_all(at, parts)
-    places = [n for n, part in enumerate(parts) if _has_text(part)]
-    if places:
-        kind: ContentKind = "string" if len(parts) == 1 else "text_parts"
-        texts = tuple(str(parts[place]["text"]) for place in places)
-        slots = tuple((*at, place, "text") for place in places)
-        return ToolResult(call_id, kind, texts, slots, is_error, images=images)
+    if len(parts) == 1 and _has_text(parts[0]):
+        return ToolResult(call_id, "string", (parts[0]["text"],), ((*at, 0, "text"),), is_error)
     if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
         return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
-    return ToolResult(call_id, "other", (), (), is_error, images=images)
+    return read_parts(call_id, at, parts, _IMAGES, is_error=is_error, is_text=_has_text)
 
 
 def _has_text(part: object) -> bool:

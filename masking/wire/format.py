@@ -6,7 +6,7 @@ recognize it does not yield.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -134,10 +134,10 @@ def non_empty(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def is_text_part(part: object, kinds: Collection[str] = ("text",)) -> bool:
-    """Whether a part of a content is a text, by one of the names that a format has for that."""
+def is_text_part(part: object) -> bool:
+    """Whether a part of a content is a text."""
     return (
-        isinstance(part, dict) and part.get("type") in kinds and isinstance(part.get("text"), str)
+        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
     )
 
 

@@ -25,7 +25,6 @@ from masking.wire.format import (
     ServerHistory,
     as_list,
     follow,
-    is_text_part,
     non_empty,
     objects,
     render_json,
@@ -40,6 +39,7 @@ from masking.wire.parts import (
     find_messages_binding,
     is_binding_assumed,
     read_address,
+    read_parts,
     read_picture,
     unmark_parts,
     without_mark,
@@ -331,17 +331,12 @@ def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
     parts = as_list(content)
     if any(part.get("type") == _UNTOUCHABLE for part in objects(parts)):
         return ToolResult(call_id, "other", (), (), is_error)
-    places = [place for place, part in enumerate(parts) if is_text_part(part)]
-    split = [split_reminders(parts[place]["text"]) for place in places]
-    return ToolResult(
-        call_id,
-        "text_parts" if places else "other",
-        tuple(text for text, _ in split),
-        tuple((*slot, place, "text") for place in places),
-        is_error,
-        tails=tuple(tail for _, tail in split) if any(tail for _, tail in split) else (),
-        images=_IMAGES.find_all(slot, parts),
-    )
+    result = read_parts(call_id, slot, parts, _IMAGES, is_error=is_error)
+    split = [*map(split_reminders, result.texts)]
+    if any(tail for _, tail in split):
+        texts, tails = zip(*split, strict=True)
+        result = result._replace(texts=texts, tails=tails)
+    return result
 
 
 def split_reminders(text: str) -> tuple[str, str]:

@@ -11,11 +11,11 @@ version that is not known counts as a new one.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from masking.model import Image, Path, describe_image
+from masking.model import Image, Path, ToolResult, describe_image
 from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
-from masking.wire.format import Marks, Notes, OnHistoryEdit, objects
+from masking.wire.format import Marks, Notes, OnHistoryEdit, is_text_part, objects
 
 CACHE_MARK = "cache_control"
 """Anthropic's mark, a key of what it ends a cached prefix with."""
@@ -188,6 +188,27 @@ class ImageParts(NamedTuple):
         if picture.chars < len(text) or picture.tokens <= estimate_tokens(text):
             return None
         return Image(slot, part, picture.tokens, text, {**self.text_part, "text": text})
+
+
+def read_parts(
+    call_id: str | None,
+    at: Path,
+    parts: Sequence[Any],
+    images: ImageParts,
+    *,
+    is_error: bool,
+    is_text: Callable[[object], bool] = is_text_part,
+) -> ToolResult:
+    """Read a result whose content is a list of parts at a path: its texts and images may go."""
+    places = [place for place, part in enumerate(parts) if is_text(part)]
+    return ToolResult(
+        call_id,
+        "text_parts" if places else "other",
+        tuple([parts[place]["text"] for place in places]),
+        tuple([(*at, place, "text") for place in places]),
+        is_error,
+        images=images.find_all(at, parts),
+    )
 
 
 _CLAUDE = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku|fable|mythos)\b", re.IGNORECASE)

@@ -23,7 +23,6 @@ from masking.wire.format import (
     ServerHistory,
     WireFormat,
     as_list,
-    is_text_part,
     measure_tools,
     non_empty,
     objects,
@@ -36,6 +35,7 @@ from masking.wire.parts import (
     Picture,
     find_responses_binding,
     read_address,
+    read_parts,
 )
 
 _SPEAKERS: Mapping[object, Speaker] = {
@@ -246,8 +246,15 @@ RESPONSES = Responses()
 def _find_texts(content: object) -> tuple[str, ...]:
     if isinstance(content, str):
         return (content,)
-    parts = content if isinstance(content, list) else ()
-    return tuple([part["text"] for part in parts if is_text_part(part, _TEXT_TYPES)])
+    return tuple([part["text"] for part in as_list(content) if _is_text(part)])
+
+
+def _is_text(part: object) -> bool:
+    return (
+        isinstance(part, dict)
+        and part.get("type") in _TEXT_TYPES
+        and isinstance(part.get("text"), str)
+    )
 
 
 def _read_pair(
@@ -299,13 +306,7 @@ def _read_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
     if isinstance(output, str):
         return ToolResult(call_id, "string", (output,), _OUTPUT_SLOT, is_error)
     parts = as_list(output)
-    places = [place for place, part in enumerate(parts) if is_text_part(part, _TEXT_TYPES)]
-    texts = tuple([parts[place]["text"] for place in places])
-    slots = tuple([("output", place, "text") for place in places])
-    images = _IMAGES.find_all(("output",), parts)
-    return ToolResult(
-        call_id, "text_parts" if places else "other", texts, slots, is_error, images=images
-    )
+    return read_parts(call_id, ("output",), parts, _IMAGES, is_error=is_error, is_text=_is_text)
 
 
 def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
