@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from operator import is_
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -553,21 +553,11 @@ _Declared = tuple[int | None, str | None, object]
 
 _UNDECLARED: _Declared = (None, None, None)
 
-_Linked = tuple[int, "_Linked | None"]
-"""The last place and those before it, which copies can share."""
+_Id = tuple[tuple[_Declared, ...], tuple[int, ...]]
+"""An id in the last turn that declared it: its calls there, and the places of their results. An id
+that none has declared yet has results alone. It is replaced, never changed, so copies share it."""
 
-_Id = tuple[tuple[_Declared, ...], int, "_Linked | None"]
-"""An id in the last turn that declared it: its calls there, how many results have answered them,
-and the places of these results. It is replaced, never changed, so that copies share it."""
-
-_NO_ID: _Id = ((), 0, None)
-
-
-def _walk(places: _Linked | None) -> Iterator[int]:
-    """Yield the places, the last first."""
-    while places is not None:
-        place, places = places
-        yield place
+_NO_ID: _Id = ((), ())
 
 
 class _Binder(Fold[Element]):
@@ -579,9 +569,7 @@ class _Binder(Fold[Element]):
         self._wire = wire
         self._list_path = list_path
         self._elements = 0
-        self._declared: dict[str | None, _Id] = {}
-        self._waiting: dict[str, _Linked] = {}
-        """By id, the results that came before their call."""
+        self._ids: dict[str, _Id] = {}
         self._open_calls = _OpenCalls() if wire.pairs_by_order else None
         self._in_answer = False
         """Whether the next element of the assistant continues the answer of the last one."""
@@ -614,37 +602,34 @@ class _Binder(Fold[Element]):
 
     def _declare_id(self, call_id: str, declared: _Declared) -> None:
         """Add a call by its id; it gets the results of the id that no earlier call has."""
-        calls, count, places = self._declared.get(call_id, _NO_ID)
-        if not calls or calls[0][0] != declared[0]:  # the id is used again, in a later turn
-            calls, count, places = (), 0, None
-            if self._waiting:  # results may have come before the call
-                places = self._waiting.pop(call_id, None)
-                count = sum(1 for _ in _walk(places))
-        self._declared[call_id] = ((*calls, declared), count, places)
-        # The last call of an id has all further results, until its turn declares the id once more.
+        calls, places = self._ids.get(call_id, _NO_ID)
         turn, tool, arguments = declared
-        for place in islice(_walk(places), max(0, count - len(calls))):
+        if calls and calls[0][0] != turn:  # the id is used again, in a later turn
+            calls, places = _NO_ID
+        self._ids[call_id] = (*calls, declared), places
+        # The last call of an id has all further results, until its turn declares the id once more.
+        further = places[len(calls) :]
+        for place in further:
             self.results[place] = self.results[place]._replace(
                 turn=turn, tool=tool, arguments=arguments
             )
-        if count > len(calls) and self._open_calls is not None:
+        if further and self._open_calls is not None:
             self._open_calls.take(call_id)
 
     def _bind(self, result: ToolResult) -> None:
         """Add a result of the current element, bound to its call."""
-        call_id = result.call_id
+        call_id = result.call_id or ""
         declared = _UNDECLARED
-        if (known := self._declared.get(call_id)) is not None:
-            calls, count, places = known
-            self._declared[call_id] = (calls, count + 1, (len(self.results), places))
-            declared = calls[min(count, len(calls) - 1)]
+        calls, places = self._ids.get(call_id, _NO_ID)
+        if calls:
+            declared = calls[min(len(places), len(calls) - 1)]
             if self._open_calls is not None:
-                declared = self._open_calls.take(call_id or "") or declared
+                declared = self._open_calls.take(call_id) or declared
         elif self._open_calls is not None:
             declared = self._open_calls.answer(result)
         turn, tool, arguments = declared
-        if turn is None and call_id:
-            self._waiting[call_id] = len(self.results), self._waiting.get(call_id)
+        if call_id and (calls or turn is None):
+            self._ids[call_id] = calls, (*places, len(self.results))
         before_tool, images = result[:7], result.images
         bound = (tool, images, self._elements, self._list_path, turn, None, arguments)
         self.results.append(make(ToolResult, (*before_tool, *bound, result.client_texts)))
