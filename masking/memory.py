@@ -167,7 +167,7 @@ class BoundaryMemory:
                 shortened = self._known.get(held, _NOTHING).shortened
             ids = ResultIds(conversation)
             return Recalled(held, conversation, ids, shortened, self._was_whole, is_known=True)
-        opening, chain = digest_opening(conversation), _chain(conversation)
+        opening, chain = digest_opening(conversation), digest_answers(conversation)
         answers, read = chain
         ids = ResultIds(conversation, answers)
         with self._lock:
@@ -271,7 +271,7 @@ class BoundaryMemory:
         """
         if not self._known:
             return
-        opening, chain = digest_opening(conversation), _chain(conversation)
+        opening, chain = digest_opening(conversation), digest_answers(conversation)
         ids = ResultIds(conversation, chain.answers)
         with self._lock:
             known, left = self._known.get(opening, _NOTHING), list[Past]()
@@ -344,14 +344,10 @@ class Recalled:
         past = self.context and self.context.past
         return -math.inf if past is None else past.sent
 
-    @cached_property
+    @property
     def first_new(self) -> int:
         """The first element after every answer: what stands there was in no request before."""
-        elements = self.conversation.elements
-        for at in range(len(elements), 0, -1):
-            if elements[at - 1].speaker == "assistant":
-                return at
-        return 0
+        return self.conversation.last_answer + 1
 
     @property
     def sent(self) -> SentResults:
@@ -496,28 +492,24 @@ def find_opening(
     return _digest(text for text in texts if not text.startswith(BILLING_HEADER)), decided
 
 
-def digest_answers(conversation: Conversation) -> Sequence[bytes]:
-    """Return a digest for each answer of the assistant, together with all before it; oldest first.
+class Chain(NamedTuple):
+    """The digests of a request's answers, and of the results before each; oldest first.
 
-    Alone an answer tells little: what is asked twice is often answered alike, and some providers
-    number the calls of every turn anew.
+    Each is of all before it, too. Alone an answer tells little: what is asked twice is often
+    answered alike, and some providers number the calls of every turn anew.
     """
-    return _chain(conversation).answers
-
-
-class _Chain(NamedTuple):
-    """The digests of a request's answers, and of the results before each; of all before it, too."""
 
     answers: Sequence[bytes]
     read: Sequence[bytes]
 
 
-def _chain(conversation: Conversation) -> _Chain:
+def digest_answers(conversation: Conversation) -> Chain:
+    """Return the digests of the answers of the assistant, and of the results before each."""
     chain = conversation.history.fold(
         _AnswerChain, conversation.parsed, conversation.wire, unstable_tail=UNSTABLE_TAIL
     )
     chain.close()
-    return _Chain(chain.answers, chain.read)
+    return Chain(chain.answers, chain.read)
 
 
 class ResultIds:
@@ -702,7 +694,7 @@ class _Shared(NamedTuple):
         return 0 if self.is_same else sum(len(move.results) for move in self.past.moves)
 
 
-def _share(branch: Past, chain: _Chain, results: ResultIds) -> _Shared | None:
+def _share(branch: Past, chain: Chain, results: ResultIds) -> _Shared | None:
     """Return what a request shares with a branch; None if that was first met with other answers."""
     answers, read = chain
     if not _is_on(branch.met, answers):

@@ -43,6 +43,10 @@ def body(messages: list[ChatMessage]) -> Conversation:
     return read(messages)
 
 
+def digest(messages: list[ChatMessage]) -> Sequence[bytes]:
+    return digest_answers(read(messages)).answers
+
+
 def anchor(count: int, messages: list[ChatMessage] = TALK) -> Anchor:
     return find(BoundaryMemory(), cut(messages, count)).anchor
 
@@ -160,7 +164,7 @@ def test_an_opening_without_a_user_stays_the_same_as_well() -> None:
     ],
 )
 def test_messages_of_the_assistant_are_told_apart(answer: ChatMessage) -> None:
-    one, other = digest_answers(body(TALK)), digest_answers(body([*OPENING, answer]))
+    one, other = digest(TALK), digest([*OPENING, answer])
     assert one[0] != other[0]
     assert len(other) == 1
 
@@ -178,20 +182,19 @@ def test_answers_with_arguments_that_are_objects(one: object, other: object, ali
     def answers(arguments: object) -> bytes:
         use = {"type": "tool_use", "id": "a", "name": "shell", "input": arguments}
         message = {"role": "assistant", "content": [use]}
-        return digest_answers(read_conversation({"messages": [message]}, MESSAGES))[0]
+        return digest_answers(read_conversation({"messages": [message]}, MESSAGES)).answers[0]
 
     assert alike == (answers(one) == answers(other))
 
 
 def test_a_message_of_the_assistant_is_known_with_all_those_before_it() -> None:
-    one, other = digest_answers(body(TALK)), digest_answers(body([*OPENING, *turn("x"), *TALK[4:]]))
+    one, other = digest(TALK), digest([*OPENING, *turn("x"), *TALK[4:]])
     assert one[2] != other[2]
 
 
 def test_a_marker_on_an_answer_changes_nothing() -> None:
     marked = [{**message, "cache_control": {"type": "ephemeral"}} for message in TALK]
-    one, other = digest_answers(body(TALK)), digest_answers(body(marked))
-    assert [one[n] for n in range(3)] == [other[n] for n in range(3)]
+    assert digest(TALK)[:3] == digest(marked)[:3]
 
 
 # Which result
