@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, cast
 
@@ -108,9 +107,7 @@ def append(body: bytes, document: Mapping[str, object], path: Path, item: object
         return put(body, document, path, [item])
     if not isinstance(found, list):
         raise WireError("cannot make these edits and no others")
-    token = orjson.dumps(item)
-    expected = _with_value(document, path, [*found, item])
-    return _insert(body, found, path, token, token, expected)
+    return _insert(body, path, item, _with_value(document, path, [*found, item]), found)
 
 
 def put(body: bytes, document: Mapping[str, object], path: Path, value: object) -> bytes:
@@ -128,10 +125,9 @@ def put(body: bytes, document: Mapping[str, object], path: Path, value: object) 
     expected = _with_value(document, path, value)
     for key in reversed(missing[1:]):
         value = {key: value}
-    token = orjson.dumps(value)
-    member = orjson.dumps(missing[0]) + b":" + token
-    null_at = path[: known + 1] if missing[0] in holder else None
-    return _insert(body, holder, path[:known], member, token, expected, null_at)
+    if missing[0] in holder:
+        return _insert(body, path[: known + 1], value, expected, None)
+    return _insert(body, path[:known], {missing[0]: value}, expected, holder)
 
 
 def _follow(document: Mapping[str, object], path: Path) -> tuple[Any, int]:
@@ -146,37 +142,26 @@ def _follow(document: Mapping[str, object], path: Path) -> tuple[Any, int]:
 
 def _insert(
     body: bytes,
-    holder: Sequence[object] | Mapping[object, object],
     path: Path,
-    added: bytes,
-    token: bytes,
+    value: object,
     expected: object,
-    null_at: Path | None = None,
+    holder: list[object] | dict[str, object] | None,
 ) -> bytes:
-    """Add bytes to the end of the container `holder` at `path`, or a token in place of a null.
+    """Add an item, or the only member of an object, to the end of the container at a path.
+
+    holder: that container; None if there is a null at the path, whose place the value takes.
 
     Raises WireError unless the outcome is the `expected` document.
     """
-    if null_at is None:
-        # As in `splice`, the fast way finds the container as most clients would have written it.
-        added = b"," + added if holder else added
-        end = len(body.rstrip())
-        if path:
-            with suppress(orjson.JSONEncodeError):
-                spelled = orjson.dumps(holder)
-                at = body.rfind(spelled)
-                end = at + len(spelled) if at >= 0 else 0
-        inserted = body[: end - 1] + added + body[end - 1 :]
-        if end and _is_document(inserted, expected):
-            return inserted
+    new = orjson.dumps(value).decode()
     try:
         text = decode_utf8(body)
-        place = path if null_at is None else null_at
-        start, close = find_spans(text, {place}).values[place]
-        if null_at is None:
-            start = close = close - 1
-        new = added if null_at is None else token
-        inserted = (text[:start] + new.decode() + text[close:]).encode()
+        start, end = find_spans(text, {path}).values[path]
+        if holder is not None:
+            start = end = end - 1
+            new = new[1:-1] if isinstance(holder, dict) else new
+            new = f",{new}" if holder else new
+        inserted = (text[:start] + new + text[end:]).encode()
     except (LookupError, ValueError, RecursionError):
         inserted = b""
     if not _is_document(inserted, expected):
