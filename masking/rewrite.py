@@ -47,7 +47,15 @@ from masking.window import (
 from masking.window.clearing import decide_clearing
 from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
-from masking.wire import CHAT, Added, OnHistoryEdit, Purpose, ServerHistory, WireFormat
+from masking.wire import (
+    CHAT,
+    Added,
+    OnHistoryEdit,
+    ProviderEdit,
+    Purpose,
+    ServerHistory,
+    WireFormat,
+)
 from masking.written import Wording
 
 
@@ -426,19 +434,20 @@ class Step:
     def can_clear(self) -> bool:
         """Whether its provider can be asked to clear results that stay for bound reasoning."""
         client = self.conversation
-        wanted = client.wire.clearing
-        if wanted is None or client.binding is None or self.context is None:
-            return False
-        return wanted.find_obstacle(client.document, client.path) is None
+        return client.binding is not None and self._can_ask(client.wire.clearing)
 
     @property
     def can_drop(self) -> bool:
         """Whether its provider can be asked to drop bound reasoning that no longer fits."""
         client = self.conversation
-        wanted, is_bound = client.wire.dropping, client.binding in ("refuses", "may_refuse")
-        if wanted is None or not is_bound or self.context is None:
+        is_bound = client.binding in ("refuses", "may_refuse")
+        return is_bound and self._can_ask(client.wire.dropping)
+
+    def _can_ask(self, edit: ProviderEdit[...] | None) -> bool:
+        if edit is None or self.context is None:
             return False
-        return wanted.find_obstacle(client.document, client.path, client.model) is None
+        client = self.conversation
+        return edit.find_obstacle(client.document, client.path, client.model) is None
 
     def rewrite_as_arrived(self) -> Rewrite | None:
         """Return a request that is not remembered as it would have gone out had all of it been.

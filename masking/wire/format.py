@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec
 
 import orjson
 
@@ -199,32 +199,20 @@ class Added(NamedTuple):
     in_list: bool = False
 
 
-class ClearingFormat(NamedTuple):
-    """How a request of a format asks its provider to clear old tool results itself.
+_Asked = ParamSpec("_Asked")
 
-    find_obstacle: returns why a request cannot ask for that, by its document and its path; None if
-        it can.
-    write: returns what is added to it, by how many tool uses keep their results and which tools
-        keep all of theirs.
+
+class ProviderEdit(NamedTuple, Generic[_Asked]):
+    """How a request of a format asks its provider to edit the history itself.
+
+    find_obstacle: returns why a request cannot ask for that, by its document, its path and its
+        model; None if it can.
+    write: returns what is added to it.
     beta: what the header `anthropic-beta` must name.
     """
 
-    find_obstacle: Callable[[Document, str], str | None]
-    write: Callable[[int, Sequence[str]], Added]
-    beta: str
-
-
-class DroppingFormat(NamedTuple):
-    """How a request of a format lets its provider drop reasoning that no longer fits its prefix.
-
-    find_obstacle: returns why a request cannot do so, by its document, its path and its model; None
-        if it can.
-    write: returns what is added to its document.
-    beta: as in `ClearingFormat`.
-    """
-
     find_obstacle: Callable[[Document, str, str | None], str | None]
-    write: Callable[[Document], Added]
+    write: Callable[_Asked, Added]
     beta: str
 
 
@@ -255,11 +243,13 @@ class WireFormat(ABC):
     role_order: ClassVar[RoleOrder] = "any"
     """What the provider asks of the order of the elements."""
 
-    clearing: ClassVar[ClearingFormat | None] = None
-    """How a request asks its provider to clear old results; None if there is no such way."""
+    clearing: ClassVar[ProviderEdit[[int, Sequence[str]]] | None] = None
+    """How it clears old results, but for those of so many tool uses and of these tools; None if
+    there is no such way."""
 
-    dropping: ClassVar[DroppingFormat | None] = None
-    """How it lets its provider drop bound reasoning; None if there is no such way."""
+    dropping: ClassVar[ProviderEdit[[Document]] | None] = None
+    """How it drops bound reasoning that no longer fits what precedes it in a document; None if
+    there is no such way."""
 
     # An element, without its neighbors.
 

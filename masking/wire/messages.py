@@ -17,11 +17,10 @@ from masking.wire.format import (
     CALL_TOKENS,
     Added,
     Charge,
-    ClearingFormat,
     Document,
-    DroppingFormat,
     Notes,
     OnHistoryEdit,
+    ProviderEdit,
     ServerHistory,
     as_list,
     follow,
@@ -81,7 +80,7 @@ _RUN_BY_CLIENTS = re.compile(r"(?:custom$|bash_|text_editor_|computer_|memory_)"
 _RUN_BY_VENDOR = ("server_tool_use", "mcp_tool_use")
 
 
-def find_clearing_obstacle(document: Document, path: str) -> str | None:
+def find_clearing_obstacle(document: Document, path: str, model: str | None) -> str | None:
     """Return why a request cannot ask for the provider's clearing; None if it can.
 
     A request that asks for it itself has an obstacle already. Where no path is known, as of a file,
@@ -172,11 +171,9 @@ class Messages(Blocks):
     tools_path = ("tools",)
     mark = CACHE_MARK
 
-    clearing = ClearingFormat(
-        find_clearing_obstacle, write_clearing, beta="context-management-2025-06-27"
-    )
-    dropping = DroppingFormat(
-        find_dropping_obstacle, write_dropping, beta="thinking-binding-controls-2026-08-01"
+    clearing = ProviderEdit(find_clearing_obstacle, write_clearing, "context-management-2025-06-27")
+    dropping = ProviderEdit(
+        find_dropping_obstacle, write_dropping, "thinking-binding-controls-2026-08-01"
     )
 
     def list_blocks(self, content: object) -> list[Any]:
