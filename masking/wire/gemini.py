@@ -142,15 +142,10 @@ class Gemini(WireFormat):
 
     def forbids_tools(self, body: Document) -> bool:
         """Whether the mode of calling functions is `NONE`."""
-        config: object = body
-        for keys in (
-            ("toolConfig", "tool_config"),
-            ("functionCallingConfig", "function_calling_config"),
-        ):
-            config = next(
-                (config[key] for key in keys if isinstance(config, dict) and key in config), None
-            )
-        return isinstance(config, dict) and config.get("mode") == "NONE"
+        found = _find_object(body, "toolConfig", "tool_config")
+        if found is not None:
+            found = _find_object(found[1], "functionCallingConfig", "function_calling_config")
+        return found is not None and found[1].get("mode") == "NONE"
 
     def find_model(self, document: Document, path: str) -> str | None:
         """Return the model, which the path names; for Code Assist the document does."""
@@ -273,5 +268,4 @@ def _charge_part(part: Part) -> Charge:
 
 
 def _read_name(call: Part) -> str:
-    name = call.get("name")
-    return name if isinstance(name, str) else ""
+    return non_empty(call.get("name")) or ""
