@@ -436,6 +436,13 @@ RULED = ("mode", "holdout_percent", *RULED_TABLES)
 """All that a rule can change; everything else holds for the whole proxy."""
 
 
+InPlace = Annotated[object, Field(description="in place of the file's")]
+Changed = Annotated[
+    dict[str, object],
+    Field(default_factory=dict, description="the keys of this table that differ for them"),
+]
+
+
 class RuleTable(BaseModel):
     """Which requests a rule is for, their label, and the keys that are different for them.
 
@@ -456,27 +463,12 @@ class RuleTable(BaseModel):
         "for their values; none that may hold a credential",
     )
     label: str = Field(default="", description="what records call the requests")
-    mode: object = Field(
-        default=None,
-        description="in place of the file's",
-    )
-    holdout_percent: object = Field(
-        default=None,
-        description="in place of the file's",
-    )
-    schema1: dict[str, object] = Field(
-        default_factory=dict,
-        description="the keys of this table that differ for them",
-    )
-    arrival: dict[str, object] = Field(
-        default_factory=dict, description="the keys of this table that differ for them"
-    )
-    redaction: dict[str, object] = Field(
-        default_factory=dict, description="the keys of this table that differ for them"
-    )
-    reduction: dict[str, object] = Field(
-        default_factory=dict, description="the keys of this table that differ for them"
-    )
+    mode: InPlace = None
+    holdout_percent: InPlace = None
+    schema1: Changed
+    arrival: Changed
+    redaction: Changed
+    reduction: Changed
 
     def model_post_init(self, context: object) -> None:
         """Raise ConfigError if the rule cannot be right."""
