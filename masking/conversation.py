@@ -327,16 +327,15 @@ def read_shortened(wire: WireFormat, item: object, before: Element) -> Element |
     element = wire.read_element(item)
     if len(element.results) != len(before.results):
         return None
-    results = tuple(
-        now if now.texts == was.texts else now._replace(client_texts=was.texts)
-        for now, was in zip(element.results, before.results, strict=True)
-    )
-    restored = tuple(
-        now._replace(texts=now.client_texts or now.texts, client_texts=()) for now in results
-    )
+    pairs = [*zip(element.results, before.results, strict=True)]
+    restored = tuple([now._replace(texts=was.texts) for now, was in pairs])
     if element._replace(results=restored) != before:
         return None
-    return element._replace(results=results)
+    results = [
+        now if now.texts == was.texts else now._replace(client_texts=was.texts)
+        for now, was in pairs
+    ]
+    return element._replace(results=tuple(results))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,63 +356,6 @@ class Conversation:
     results: tuple[ToolResult, ...]
 
     @property
-    def wire(self) -> WireFormat:
-        """The format in which it is written."""
-        return self.request.wire
-
-    @property
-    def document(self) -> Mapping[str, object]:
-        """The request as decoded."""
-        return self.request.document
-
-    @property
-    def path(self) -> str:
-        """That of its URL, without the query."""
-        return self.request.path
-
-    @property
-    def items(self) -> Sequence[object]:
-        """The elements as decoded."""
-        return self.request.read_list()[1]
-
-    @property
-    def body(self) -> Mapping[str, object]:
-        """The object that holds the list, and what stands before it."""
-        *parents, _ = self.list_path
-        body = follow(self.document, parents) if parents else self.document
-        return cast(Mapping[str, object], body)
-
-    @property
-    def head(self) -> HeadFacts:
-        """Facts about what stands before the list."""
-        return self.request.head
-
-    @property
-    def history(self) -> History:
-        """What was worked out from the list."""
-        return self.request.history
-
-    @property
-    def model(self) -> str | None:
-        """The model that the request names."""
-        return self.request.model
-
-    @property
-    def marks(self) -> Marks:
-        """The marks by which the request asks its provider for a cache."""
-        return self.request.marks
-
-    @property
-    def tier(self) -> str | None:
-        """The tier of service that the request asks for; None for the standard one."""
-        return self.request.tier
-
-    @property
-    def binding(self) -> OnHistoryEdit | None:
-        """What the provider does with bound reasoning once a text before it has changed."""
-        return self.request.binding
-
-    @property
     def last_answer(self) -> int:
         """The position of the assistant's last element; the model has not read what follows it.
 
@@ -424,6 +366,50 @@ class Conversation:
         while last >= 0 and elements[last].speaker != "assistant":
             last -= 1
         return last
+
+    @property
+    def items(self) -> Sequence[object]:
+        """The elements as decoded."""
+        return self.request.read_list()[1]
+
+    @property
+    def body(self) -> Mapping[str, object]:
+        """The object that holds the list, and what stands before it."""
+        return cast(Mapping[str, object], follow(self.document, self.list_path[:-1]))
+
+    # As of its request.
+
+    @property
+    def wire(self) -> WireFormat:
+        return self.request.wire
+
+    @property
+    def document(self) -> Mapping[str, object]:
+        return self.request.document
+
+    @property
+    def path(self) -> str:
+        return self.request.path
+
+    @property
+    def head(self) -> HeadFacts:
+        return self.request.head
+
+    @property
+    def history(self) -> History:
+        return self.request.history
+
+    @property
+    def model(self) -> str | None:
+        return self.request.model
+
+    @property
+    def marks(self) -> Marks:
+        return self.request.marks
+
+    @property
+    def binding(self) -> OnHistoryEdit | None:
+        return self.request.binding
 
 
 def read_conversation(

@@ -305,8 +305,7 @@ class Step:
                 obstacle=held.obstacle,
                 left_out=measure_left_out(arrived, before) if arrived.shortened or before else None,
             )
-        if policy.wanted_arguments:
-            conversation = with_targets(conversation, policy.wanted_arguments)
+        conversation = with_targets(conversation, policy.wanted_arguments)
         binding = conversation.binding
         can_drop, context = self.can_drop, self.context
         drops = drops and can_drop and not clears  # which costs no reasoning

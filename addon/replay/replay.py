@@ -170,7 +170,7 @@ class ReplaySettings:
             conversation.model,
             is_marked=marks.are_there,
             lifetime=marks.last_lifetime,
-            tier=conversation.tier,
+            tier=conversation.request.tier,
         )
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
