@@ -58,24 +58,6 @@ _URI = re.compile(r"(?:data:[^\s,]*,|[A-Za-z][A-Za-z0-9+.-]*://)\S*")
 _ENDPOINT = re.compile(r"[^\s/?\[\]]+/(?!/)[^\s?\[\]]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PayloadPolicy:
-    """What is cut. Lengths are in code points; a head or a tail of 0 or less is nothing.
-
-    A string that would not get shorter is left alone, so `max_chars` should be at least their sum.
-    """
-
-    enabled: bool = setting(False, "Cut long strings in the responses of MCP servers over HTTP.")
-    max_chars: int = setting(4_000, "Cut strings longer than this. 0 turns this off.")
-    head_chars: int = setting(2_000, "How much of their beginning is kept.")
-    tail_chars: int = setting(2_000, "How much of their end is kept.")
-
-    @property
-    def cuts(self) -> bool:
-        """Whether this policy can cut anything at all."""
-        return self.enabled and self.max_chars > 0
-
-
 def _check_endpoints(endpoints: Sequence[str], path: str) -> None:
     for place, pattern in enumerate(endpoints):
         if not _ENDPOINT.fullmatch(pattern):
@@ -83,13 +65,18 @@ def _check_endpoints(endpoints: Sequence[str], path: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpSettings(PayloadPolicy):
-    """What is cut, and in whose answers.
+class McpSettings:
+    """What is cut, and in whose answers. Lengths are in code points.
 
-    An endpoint may name its port, `host:port/path`, and is in upper or lower case. Raises
-    ConfigError for one of another form.
+    A head or a tail of 0 or less is nothing. A string that would not get shorter is left alone, so
+    `max_chars` should be at least their sum. An endpoint may name its port, `host:port/path`, and
+    is in upper or lower case. Raises ConfigError for one of another form.
     """
 
+    enabled: bool = setting(False, "Cut long strings in the responses of MCP servers over HTTP.")
+    max_chars: int = setting(4_000, "Cut strings longer than this. 0 turns this off.")
+    head_chars: int = setting(2_000, "How much of their beginning is kept.")
+    tail_chars: int = setting(2_000, "How much of their end is kept.")
     endpoints: tuple[str, ...] = setting(
         (),
         "MCP servers, as `host/path` (`*` matches anything). Others are recognized by what their "
@@ -100,6 +87,11 @@ class McpSettings(PayloadPolicy):
     def __post_init__(self) -> None:
         check_settings(self)
 
+    @property
+    def cuts(self) -> bool:
+        """Whether anything can be cut at all."""
+        return self.enabled and self.max_chars > 0
+
 
 class MaskedPayload(NamedTuple):
     """The body to pass on, and what was cut. Without cuts it is the very body that was given."""
@@ -109,7 +101,7 @@ class MaskedPayload(NamedTuple):
 
 
 def mask_payload_bytes(
-    body: bytes, policy: PayloadPolicy, methods: Methods = UNKNOWN
+    body: bytes, policy: McpSettings, methods: Methods = UNKNOWN
 ) -> MaskedPayload:
     """Cut the long strings in a JSON-RPC message, or in a batch of them; no other byte changes.
 
@@ -127,11 +119,9 @@ def mask_payload_bytes(
 
 
 def find_cuts(
-    value: object, policy: PayloadPolicy, methods: Methods = UNKNOWN
+    value: object, policy: McpSettings, methods: Methods = UNKNOWN
 ) -> tuple[Replacement, ...]:
     """Return the strings to cut in a decoded message or batch, in document order."""
-    if not policy.cuts:
-        return ()
     texts = (
         found
         for path, payload in _payloads(value, methods)
@@ -141,7 +131,7 @@ def find_cuts(
     return tuple(cut for cut in cuts if cut.placeholder != cut.text)
 
 
-def cut_text(text: str, policy: PayloadPolicy) -> str:
+def cut_text(text: str, policy: McpSettings) -> str:
     """Return a long text's head and tail around a marker.
 
     A text that is not long, is already cut like this, or would not get shorter is returned

@@ -41,7 +41,6 @@ from masking.mcp import (
     UNKNOWN,
     McpSettings,
     Methods,
-    PayloadPolicy,
     mask_payload_bytes,
     read_methods,
 )
@@ -294,7 +293,7 @@ class Answer:
 
     def __init__(
         self,
-        policy: PayloadPolicy,
+        policy: McpSettings,
         methods: Methods,
         *,
         observed: bool = False,

@@ -19,11 +19,11 @@ from mcp.types import Completion, ErrorData, ImageContent, PromptReference, Text
 from addon.proxy.mcp import EventStream
 from addon.proxy.server import Proxy, running_proxy
 from addon.recordings.flows import read_flows
-from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes
+from masking.mcp import McpSettings, cut_text, mask_payload_bytes
 from tests.live.harness import HOST, SECONDS, environment, eventually, read_records, run_mitmdump
 from tests.support.ports import hold_port
 
-POLICY = PayloadPolicy(enabled=True)
+POLICY = McpSettings(enabled=True)
 LINE = 'line {:07} of "output" — é\n'
 PICTURE = bytes(range(256)) * 600
 Server = tuple[str, threading.Event]

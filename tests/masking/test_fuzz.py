@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from masking.mcp import PayloadPolicy
+from masking.mcp import McpSettings
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -196,7 +196,7 @@ def test_a_bill_above_the_promise_is_found() -> None:
 def test_an_answer_that_is_cut_otherwise_is_found(told: object, says: str | None) -> None:
     """A key that the oracle does not know for an id stands for one that the code takes for one."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, **cast(dict[str, object], told)}).encode()
-    cuts = PayloadPolicy(enabled=True, max_chars=200, head_chars=10, tail_chars=10)
+    cuts = McpSettings(enabled=True, max_chars=200, head_chars=10, tail_chars=10)
     wrong = mcp.find_fault(mcp.Answered(body, cuts, {}, damaged=False), Random(0))
     assert wrong is None if says is None else says in str(wrong)
 

@@ -12,8 +12,8 @@ from masking.edit.json_text import decode, edit_strings
 from masking.mcp import (
     UNKNOWN,
     MaskedPayload,
+    McpSettings,
     Methods,
-    PayloadPolicy,
     cut_text,
     find_cuts,
     mask_payload_bytes,
@@ -22,14 +22,14 @@ from tests.support.builders import SECRET
 from tests.support.marks import as_one_test
 from tests.support.payloads import mask_payload
 
-POLICY = PayloadPolicy(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
+POLICY = McpSettings(enabled=True, max_chars=100, head_chars=3, tail_chars=2)
 """Small, so that an expected text can be written out."""
 
 LONG = "abc" + "." * 195 + "yz"
 CUT = "abc\n... [KIMI_PROXY_OBSERVATION_MASKED original_chars=200 head=3 tail=2] ...\nyz"
 
 
-def policy(**changes: int) -> PayloadPolicy:
+def policy(**changes: int) -> McpSettings:
     return dataclasses.replace(POLICY, **changes)  # type: ignore[arg-type]
 
 
@@ -58,20 +58,20 @@ def content(text: str = LONG) -> dict[str, object]:
 
 
 def test_the_defaults_are_those_of_the_gateway_but_off() -> None:
-    assert PayloadPolicy() == PayloadPolicy(
+    assert McpSettings() == McpSettings(
         enabled=False, max_chars=4000, head_chars=2000, tail_chars=2000
     )
     text = "A" * 10_000
-    assert text == cut_text(text, PayloadPolicy())
+    assert text == cut_text(text, McpSettings())
     expected = "A" * 2000 + marker(10_000, 2000, 2000) + "A" * 2000
-    assert expected == cut_text(text, PayloadPolicy(enabled=True))
+    assert expected == cut_text(text, McpSettings(enabled=True))
 
 
 class Text(NamedTuple):
     case: str
     text: str
     expected: str
-    policy: PayloadPolicy = POLICY
+    policy: McpSettings = POLICY
 
 
 SMILE = "\N{GRINNING FACE}"
@@ -82,7 +82,7 @@ TEXTS = [
     Text("one more than the limit", "x" * 101, f"xxx{marker(101, 3, 2)}xx"),
     Text("exactly the limit", "x" * 100, "x" * 100),
     Text("an empty one", "", ""),
-    Text("off", LONG, LONG, PayloadPolicy(max_chars=1)),
+    Text("off", LONG, LONG, McpSettings(max_chars=1)),
     Text("no limit", LONG, LONG, policy(max_chars=0)),
     Text("a limit below none", LONG, LONG, policy(max_chars=-1)),
     Text("no head", LONG, f"{marker(200, 0, 2)}yz", policy(max_chars=9, head_chars=0)),
@@ -131,14 +131,14 @@ def test_a_false_marker_does_not_save_a_long_text() -> None:
 @given(
     st.text(max_size=300),
     st.builds(
-        PayloadPolicy,
+        McpSettings,
         enabled=st.just(True),
         max_chars=st.integers(-1, 300),
         head_chars=st.integers(-1, 150),
         tail_chars=st.integers(-1, 150),
     ),
 )
-def test_a_text_gets_shorter_once_or_not_at_all(text: str, policy: PayloadPolicy) -> None:
+def test_a_text_gets_shorter_once_or_not_at_all(text: str, policy: McpSettings) -> None:
     cut = cut_text(text, policy)
     assert cut is text or len(cut) < len(text)
     assert cut is cut_text(cut, policy)
@@ -288,7 +288,7 @@ def test_another_key_keeps_nothing(key: str) -> None:
 
 def test_off_nothing_is_looked_at() -> None:
     value = answer(LONG)
-    for off in (PayloadPolicy(), policy(max_chars=0)):
+    for off in (McpSettings(), policy(max_chars=0)):
         assert value is mask_payload(value, off)
         assert find_cuts(value, off) == ()
         assert mask_payload_bytes(b"no JSON" * 1000, off) == MaskedPayload(b"no JSON" * 1000)

@@ -16,7 +16,7 @@ from addon.proxy.mcp import EventStream
 from addon.recordings.flows import find_exchanges, read_flows
 from addon.request import is_event_stream
 from masking.history_summary import find_blocks
-from masking.mcp import PayloadPolicy, cut_text, mask_payload_bytes, read_methods
+from masking.mcp import McpSettings, cut_text, mask_payload_bytes, read_methods
 from masking.model import replacements_of
 from masking.request_cache import CachedRequest, RequestCache
 from masking.rewrite import read_request
@@ -153,7 +153,7 @@ def test_each_strategy_settles_results_beside_the_others() -> None:
 
 # What MCP servers answer
 
-POLICY = PayloadPolicy(enabled=True)
+POLICY = McpSettings(enabled=True)
 
 
 def digests(bodies: Iterable[bytes]) -> list[str]:

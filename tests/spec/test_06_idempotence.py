@@ -13,7 +13,7 @@ from masking import (
     reduce_history,
     rewrite_request,
 )
-from masking.mcp import PayloadPolicy
+from masking.mcp import McpSettings
 from tests.spec.talk import CACHED, IN_FORMATS_WITH_LISTS, OUTPUT, SHORT, mask, reasons, requests
 from tests.support.builders import assistant, call, parts
 from tests.support.builders import turn as chat_turn
@@ -123,6 +123,6 @@ def test_reducing_twice_is_reducing_once() -> None:
 
 
 def test_cutting_an_answer_of_an_mcp_server_twice_is_cutting_it_once() -> None:
-    policy = PayloadPolicy(enabled=True, max_chars=100, head_chars=40, tail_chars=40)
+    policy = McpSettings(enabled=True, max_chars=100, head_chars=40, tail_chars=40)
     once = mask_payload({"jsonrpc": "2.0", "id": 1, "result": OUTPUT}, policy)
     assert once is mask_payload(once, policy)

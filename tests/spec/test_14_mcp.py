@@ -3,11 +3,11 @@
 import pytest
 
 from masking.config import parse_settings
-from masking.mcp import PayloadPolicy, mask_payload_bytes
+from masking.mcp import McpSettings, mask_payload_bytes
 from tests.support.marks import as_one_test
 from tests.support.payloads import mask_payload
 
-POLICY = PayloadPolicy(enabled=True, max_chars=300, head_chars=20, tail_chars=10)
+POLICY = McpSettings(enabled=True, max_chars=300, head_chars=20, tail_chars=10)
 LONG = "abcdefghij" * 100
 CUT = (
     "abcdefghijabcdefghij"
@@ -21,7 +21,7 @@ def answer(result: object, call_id: object = 1) -> dict[str, object]:
 
 
 def test_by_default_it_is_off_and_cuts_4000_to_2000_and_2000() -> None:
-    policy = PayloadPolicy()
+    policy = McpSettings()
     found = (policy.enabled, policy.max_chars, policy.head_chars, policy.tail_chars)
     assert (False, 4_000, 2_000, 2_000) == found
     settings = parse_settings(b"[observation_masking.mcp]\n")
@@ -39,15 +39,15 @@ def test_an_answer_before_and_after() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        PayloadPolicy(enabled=False, max_chars=300),
-        PayloadPolicy(enabled=True, max_chars=0),
-        PayloadPolicy(enabled=True, max_chars=-1),
-        PayloadPolicy(enabled=True, max_chars=1_000, head_chars=1, tail_chars=1),
-        PayloadPolicy(enabled=True, max_chars=300, head_chars=500, tail_chars=500),
+        McpSettings(enabled=False, max_chars=300),
+        McpSettings(enabled=True, max_chars=0),
+        McpSettings(enabled=True, max_chars=-1),
+        McpSettings(enabled=True, max_chars=1_000, head_chars=1, tail_chars=1),
+        McpSettings(enabled=True, max_chars=300, head_chars=500, tail_chars=500),
     ],
     ids=["off", "0 is off", "less is off", "it is not longer", "it would not get shorter"],
 )
-def test_the_very_same_answer_comes_back_if_nothing_is_cut(policy: PayloadPolicy) -> None:
+def test_the_very_same_answer_comes_back_if_nothing_is_cut(policy: McpSettings) -> None:
     value = answer(LONG)
     assert value is mask_payload(value, policy)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from masking.mcp import PayloadPolicy
+from masking.mcp import McpSettings
 from masking.prices import PriceStep
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
@@ -159,7 +159,7 @@ def _freeze(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_answer(told: Mapping[str, Any]) -> Answered:
-    policy, methods = PayloadPolicy(**told["policy"]), dict(told["methods"])
+    policy, methods = McpSettings(**told["policy"]), dict(told["methods"])
     return Answered(_read(told["body"]), policy, methods, told["damaged"])
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from addon.proxy.mcp import EventStream
 from masking.errors import WireError
-from masking.mcp import MaskedPayload, Methods, PayloadPolicy, mask_payload_bytes
+from masking.mcp import MaskedPayload, McpSettings, Methods, mask_payload_bytes
 from tests.support.payloads import mask_payload
 from tests.tools.fuzz.json_nodes import Difference, Where, find_changes
 from tests.tools.fuzz.mutations import mutate
@@ -30,14 +30,14 @@ class Answered(NamedTuple):
     """An answer of a server, the settings, and what was asked for. It may be `damaged`."""
 
     body: bytes
-    policy: PayloadPolicy
+    policy: McpSettings
     methods: Methods
     damaged: bool
 
 
 def answer(random: Random) -> Answered:
     """Return an answer: a response, or a batch of messages."""
-    policy = PayloadPolicy(
+    policy = McpSettings(
         enabled=random.random() < 0.95,
         max_chars=random.choice((20, 200, 400, 4_000, 0)),
         head_chars=random.choice((0, 10, 100, -1)),
@@ -117,7 +117,7 @@ def _judge(given: Answered, cut: MaskedPayload) -> str | None:
     return None if repr(masked) == repr(after) else "the value and the bytes are cut differently"
 
 
-def _cuts(policy: PayloadPolicy) -> bool:
+def _cuts(policy: McpSettings) -> bool:
     return policy.enabled and policy.max_chars > 0
 
 
@@ -142,7 +142,7 @@ def _name(asked_by: object) -> str | int:
     return asked_by if isinstance(asked_by, (str, int)) else ""
 
 
-def _expect_in(at: Where, value: Any, policy: PayloadPolicy) -> Iterator[tuple[Where, str]]:  # noqa: ANN401 - JSON
+def _expect_in(at: Where, value: Any, policy: McpSettings) -> Iterator[tuple[Where, str]]:  # noqa: ANN401 - JSON
     if isinstance(value, str):
         if _cut_text(value, policy) != value and not _URI.fullmatch(value):
             yield at, value
@@ -164,7 +164,7 @@ def _expect_in(at: Where, value: Any, policy: PayloadPolicy) -> Iterator[tuple[W
         yield from _expect_in((*at, key), inner, policy)
 
 
-def _cut_text(text: str, policy: PayloadPolicy) -> str:
+def _cut_text(text: str, policy: McpSettings) -> str:
     head, tail = max(0, policy.head_chars), max(0, policy.tail_chars)
     marker = _MARKER.format(len(text), head, tail)
     if len(text) <= policy.max_chars or head + len(marker) + tail >= len(text):
