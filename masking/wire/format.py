@@ -282,9 +282,10 @@ class WireFormat(ABC):
 
     # What stands beside the list.
 
-    @abstractmethod
     def measure_head(self, body: Document) -> HeadSize:
         """Return the size of the tool schemas and of the texts beside the list."""
+        texts = sum(map(estimate_tokens, self.find_head_texts(body)))
+        return HeadSize(measure_tools(body.get("tools")) + texts)
 
     def find_tools(self, body: Document) -> object:
         """Return the tool schemas, without cache marks."""

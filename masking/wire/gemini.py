@@ -12,16 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import unquote
 
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
-from masking.tokens import estimate_tokens
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
     Charge,
     Document,
-    HeadSize,
     WireFormat,
     follow,
-    measure_tools,
     non_empty,
     render_json,
 )
@@ -128,10 +125,6 @@ class Gemini(WireFormat):
 
     def user_message(self, text: str) -> object:
         return {"role": "user", "parts": [{"text": text}]}
-
-    def measure_head(self, body: Document) -> HeadSize:
-        texts = sum(map(estimate_tokens, self.find_head_texts(body)))
-        return HeadSize(measure_tools(body.get("tools")) + texts)
 
     def find_head_texts(self, body: Document) -> Sequence[str]:
         instruction = body.get("systemInstruction") or body.get("system_instruction")

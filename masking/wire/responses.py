@@ -9,21 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
-from masking.tokens import LOW_DETAIL_TOKENS, count_openai, estimate_tokens
+from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
     MESSAGE_TOKENS,
     NO_NOTES,
     Charge,
     Document,
-    HeadSize,
     Marks,
     Notes,
     OnHistoryEdit,
     ServerHistory,
     WireFormat,
     as_list,
-    measure_tools,
     non_empty,
     objects,
     render_json,
@@ -176,11 +174,6 @@ class Responses(WireFormat):
             "role": "user",
             "content": [{"type": "input_text", "text": text}],
         }
-
-    def measure_head(self, body: Document) -> HeadSize:
-        """Measure tool schemas and instructions, which have no breakpoints."""
-        texts = sum(map(estimate_tokens, self.find_head_texts(body)))
-        return HeadSize(texts + measure_tools(body.get("tools")))
 
     def find_head_texts(self, body: Document) -> Sequence[str]:
         instructions = body.get("instructions")
