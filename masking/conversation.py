@@ -356,18 +356,6 @@ class Conversation:
     results: tuple[ToolResult, ...]
 
     @property
-    def last_answer(self) -> int:
-        """The position of the assistant's last element; the model has not read what follows it.
-
-        It is -1 if there is none.
-        """
-        elements = self.elements
-        last = len(elements) - 1
-        while last >= 0 and elements[last].speaker != "assistant":
-            last -= 1
-        return last
-
-    @property
     def items(self) -> Sequence[object]:
         """The elements as decoded."""
         return self.request.read_list()[1]
@@ -410,6 +398,18 @@ class Conversation:
     @property
     def binding(self) -> OnHistoryEdit | None:
         return self.request.binding
+
+    @property
+    def last_answer(self) -> int:
+        """The position of the assistant's last element; the model has not read what follows it.
+
+        It is -1 if there is none.
+        """
+        elements = self.elements
+        last = len(elements) - 1
+        while last >= 0 and elements[last].speaker != "assistant":
+            last -= 1
+        return last
 
 
 def read_conversation(
