@@ -68,15 +68,15 @@ MUTATIONS = (
     Mutation(
         "pairing of ids that are used again",
         "masking/conversation.py",
-        "self._declared[call_id] = ((*calls, declared), count, places)",
-        "self._declared.setdefault(call_id, ((*calls, declared), count, places))",
+        "self._ids[call_id] = (*calls, declared), places",
+        "self._ids.setdefault(call_id, ((*calls, declared), places))",
         "tests/spec/test_03_pairing.py",
     ),
     Mutation(
         "calls of an earlier turn that nothing answered",
         "masking/conversation.py",
-        "if not calls or calls[0][0] != declared[0]:",
-        "if not calls:",
+        "if calls and calls[0][0] != turn:",
+        "if False:",
         "tests/spec/test_20_reference.py",
     ),
     Mutation(
