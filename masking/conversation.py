@@ -290,15 +290,12 @@ class Request:
         """
         return splice(self.body, self.document, edits, list_path)
 
-    def add(self, body: bytes, edits: Edits, list_path: Path, added: Added) -> bytes:
-        """Return the body after the edits with a value added outside of the list.
+    def add(self, body: bytes, added: Added) -> bytes:
+        """Return a body of this request, edited or not, with a value added outside of the list.
 
-        body: what `splice` returned for them. Raises WireError as `put` does.
+        Raises WireError as `put` does.
         """
-        document = self.document
-        if edits.moves or edits.replacements:
-            document = apply(document, edits, list_path)
-        return (append if added.in_list else put)(body, document, added.path, added.value)
+        return (append if added.in_list else put)(body, self.document, added.path, added.value)
 
 
 def inside_element(replacements: Iterable[Replacement], depth: int) -> tuple[Replacement, ...]:

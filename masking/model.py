@@ -57,9 +57,8 @@ def describe_image(kind: str | None, size: tuple[int, int] | None) -> str:
     """
     if kind is None:
         return "[image masked]"
-    return (
-        f"[image: {kind} masked]" if size is None else f"[image: {kind} {size[0]}x{size[1]} masked]"
-    )
+    shape = "" if size is None else f" {size[0]}x{size[1]}"
+    return f"[image: {kind}{shape} masked]"
 
 
 class Image(NamedTuple):

@@ -369,7 +369,7 @@ class Step:
                 past = replace(past, drops_reasoning=True)
                 dropped = find_dropped_reasoning(conversation, past)
         if added is not None:
-            body = conversation.request.add(body, edits, conversation.list_path, added)
+            body = conversation.request.add(body, added)
         try:
             self._prove(body, edits, added, past)
         except ProofError:
@@ -408,11 +408,8 @@ class Step:
         renderings += [move.rendering for move in (() if past is None else past.moves)]
         placeholders = [Wording(each.template, each.arguments_chars) for each in renderings]
         if redaction.redacts:
-            template, arguments_chars = (
-                redaction.placeholder_template,
-                redaction.placeholder_arguments_chars,
-            )
-            placeholders.append(Wording(template, arguments_chars))
+            arguments_chars = redaction.placeholder_arguments_chars
+            placeholders.append(Wording(redaction.placeholder_template, arguments_chars))
         cuts = [each.words for each in self.arrived.shortened if each.words is not None]
         markers = [Wording(each.marker_template, each.arguments_chars) for each in cuts]
         terms = Terms(

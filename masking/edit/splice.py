@@ -114,9 +114,10 @@ def append(body: bytes, document: Mapping[str, object], path: Path, item: object
 def put(body: bytes, document: Mapping[str, object], path: Path, value: object) -> bytes:
     """Return the body with a value at `path`, every other byte as it was.
 
-    `document` is what `decode(body)` returned, and the value is plain JSON. The path leads through
-    objects, which are made where they are missing or null, to a key that is so, too. What it
-    changes is proven before it leaves (see `masking.proof`). Raises WireError if it cannot be done.
+    `document` is what `decode(body)` returned, as far as the path leads into it, and the value is
+    plain JSON. The path leads through objects, which are made where they are missing or null, to a
+    key that is so, too. What it changes is proven before it leaves (see `masking.proof`). Raises
+    WireError if it cannot be done.
     """
     # What there is of the path ends with an object, to which one key is added.
     holder, known = _follow(document, path)

@@ -370,7 +370,7 @@ class _Rebuilt(Request):
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         return self.body
 
-    def add(self, body: bytes, edits: Edits, list_path: Path, added: Added) -> bytes:
+    def add(self, body: bytes, added: Added) -> bytes:
         return body
 
     def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
