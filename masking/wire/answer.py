@@ -12,8 +12,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from masking.model import Call
+from masking.model import Call, Element
 from masking.wire.format import non_empty, objects
+from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from masking.wire.usage import decode_payloads, split_answer
 
@@ -50,24 +51,21 @@ def read_calls(bodies: Iterable[bytes]) -> AnsweredCalls:
         kind, index = payload.get("type"), payload.get("index")
         # OpenAI's Responses: an item that is done, and the response itself, whole or in an event.
         if kind == "response.output_item.done":
-            calls |= _calls_of([payload.get("item")])
+            calls |= _calls_of([RESPONSES.read_element(payload.get("item"))])
             continue
         response = payload.get("response", payload)
         if isinstance(response, dict) and isinstance(response.get("output"), list):
             answer_id = non_empty(response.get("id")) or answer_id
-            calls |= _calls_of(response["output"])
+            calls |= _calls_of(map(RESPONSES.read_element, response["output"]))
             continue
         # Anthropic's Messages.
         message = payload.get("message") if kind == "message_start" else payload
         if isinstance(message, dict) and message.get("type") == "message":
             answer_id = non_empty(message.get("id")) or answer_id
-            for block in objects(message.get("content")):
-                if call := _read_use(block):
-                    calls[str(call.call_id)] = call
+            calls |= _calls_of([_read_blocks(message.get("content"))])
         elif isinstance(index, int) and kind == "content_block_start":
-            for block in objects([payload.get("content_block")]):
-                if call := _read_use(block):
-                    open_blocks[index] = call, []
+            for call in _calls_of([_read_blocks([payload.get("content_block")])]).values():
+                open_blocks[index] = call, []
         elif isinstance(index, int) and index in open_blocks:
             for delta in objects([payload.get("delta")]):
                 open_blocks[index][1].append(str(delta.get("partial_json", "")))
@@ -78,13 +76,10 @@ def read_calls(bodies: Iterable[bytes]) -> AnsweredCalls:
     return AnsweredCalls(answer_id, calls)
 
 
-def _calls_of(items: Iterable[object]) -> dict[str, Call]:
-    found = (call for item in items for call in RESPONSES.read_element(item).calls)
-    return {call.call_id: call for call in found if call.call_id}
+def _read_blocks(blocks: object) -> Element:
+    return MESSAGES.read_element({"role": "assistant", "content": blocks})
 
 
-def _read_use(block: Mapping[str, object]) -> Call | None:
-    call_id, tool = non_empty(block.get("id")), non_empty(block.get("name"))
-    if block.get("type") != "tool_use" or call_id is None:
-        return None
-    return Call(call_id, tool, block.get("input"))
+def _calls_of(elements: Iterable[Element]) -> dict[str, Call]:
+    calls = (call for element in elements for call in element.calls)
+    return {call.call_id: call for call in calls if call.call_id}
