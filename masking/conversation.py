@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, product
 from operator import is_
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -645,14 +645,10 @@ class _OpenCalls(Copyable):
     def add(self, call_id: str, declaration: _Declared) -> None:
         """Add a call of the last turn; its id may be empty."""
         self._number += 1
-        number = self._number
-        self._open[number] = declaration
-        tool = declaration[1]
-        self._queues["id", call_id].append(number)
-        for kind in ("any",) if call_id else ("any", "without id"):
-            self._queues[kind, None].append(number)
-            if tool is not None:
-                self._queues[kind, tool].append(number)
+        self._open[self._number] = declaration
+        kinds = ("any",) if call_id else ("any", "without id")
+        for key in (("id", call_id), *product(kinds, {None, declaration[1]})):
+            self._queues[key].append(self._number)
 
     def take(self, call_id: str) -> _Declared | None:
         """Take the first open call with an id; None if there is none."""

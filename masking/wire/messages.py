@@ -94,19 +94,13 @@ def find_clearing_obstacle(document: Document, path: str, model: str | None) -> 
         return "unsupported context_management"
     types = (tool.get("type", "custom") for tool in objects(document.get("tools")))
     has_tools = not all(isinstance(each, str) and _RUN_BY_CLIENTS.match(each) for each in types)
-    blocks = (
-        block
+    has_used = any(
+        block.get("type") in _RUN_BY_VENDOR
         for message in objects(document.get("messages"))
-        if message.get("role") == "assistant"
         for block in objects(message.get("content"))
     )
-    if (
-        has_tools
-        or document.get("mcp_servers")
-        or any(block.get("type") in _RUN_BY_VENDOR for block in blocks)
-    ):
-        return "tools run at the vendor's"
-    return None
+    runs_there = has_tools or document.get("mcp_servers") or has_used
+    return "tools run at the vendor's" if runs_there else None
 
 
 def write_clearing(keep: int, excluded: Sequence[str]) -> Added:
