@@ -6,7 +6,6 @@ If a key occurs twice in an object, the last one counts, as in every decoder of 
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
@@ -98,12 +97,11 @@ class StringSpan(NamedTuple):
     value: str
 
 
-@dataclass(slots=True)
-class Spans:
+class Spans(NamedTuple):
     """The values that were asked for, by path, and the elements of the list, in order."""
 
-    values: dict[Path, Span] = field(default_factory=dict)
-    elements: list[Span] = field(default_factory=list)
+    values: dict[Path, Span]
+    elements: list[Span]
 
 
 def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None) -> Spans:
@@ -116,27 +114,22 @@ def find_spans(text: str, paths: Collection[Path], list_path: Path | None = None
     leading = {path[:length] for path in paths for length in range(len(path))}
     if list_path is not None:
         leading |= {list_path[:length] for length in range(len(list_path) + 1)}
-    spans = Spans()
     met: set[Path] = set()
-    element_depth = -1 if list_path is None else len(list_path) + 1
+    found: dict[Path, Span] = {}
     for path, start, end, _ in _walk(text, leading):
-        count_met = len(met)
-        met.add(path)
-        if len(met) == count_met:  # a repeated key: drop what was found in its earlier value
-            spans.values = {
+        if path in met and path in leading:  # a repeated key: drop what was in its earlier value
+            found = {
                 at: span
-                for at, span in spans.values.items()
+                for at, span in found.items()
                 if span.start >= start or at[: len(path)] != path
             }
-            if list_path is not None and list_path[: len(path)] == path:
-                spans.elements = [span for span in spans.elements if span.start >= start]
-        if path in paths:
-            spans.values[path] = Span(start, end)
-        if len(path) == element_depth and path[:-1] == list_path:
-            spans.elements.append(Span(start, end))
-    if len(spans.values) < len(paths):
+        met.add(path)
+        if path in paths or (path and path[:-1] == list_path):
+            found[path] = Span(start, end)
+    values = {at: span for at, span in found.items() if at in paths}
+    if len(values) < len(paths):
         raise LookupError("no such value")
-    return spans
+    return Spans(values, [span for at, span in found.items() if at and at[:-1] == list_path])
 
 
 def find_strings(text: str) -> Iterator[StringSpan]:
