@@ -21,7 +21,6 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-import orjson
 from cachetools import LRUCache
 
 from masking.arrival import Arrived, SentResults, ShortenedWords
@@ -37,7 +36,7 @@ from masking.window.decide import (
     ResultId,
 )
 from masking.window.placeholder import Rendering
-from masking.wire.format import Marks, WireFormat
+from masking.wire.format import Marks, WireFormat, render_json
 from masking.wire.messages import BILLING_HEADER
 
 __all__ = [
@@ -577,7 +576,7 @@ def _digest_results(known: ParsedElement) -> Sequence[bytes]:
 
 
 def _digest_result(result: ToolResult) -> bytes:
-    images = [_spell(image.part) for image in result.images]
+    images = [render_json(image.part) for image in result.images]
     if "" in images:
         return _UNKNOWN
     # The texts are joined, as a client may send a string at one time and a list at another.
@@ -627,15 +626,8 @@ def _texts_of(answer: Iterable[Element]) -> list[str]:
         for call in element.calls:
             texts += [each for each in call if isinstance(each, str)]
             if isinstance(call.arguments, dict):
-                texts.append(_spell(call.arguments))
+                texts.append(render_json(call.arguments))
     return texts
-
-
-def _spell(arguments: object) -> str:
-    try:
-        return orjson.dumps(arguments).decode()
-    except (TypeError, RecursionError):  # lone surrogates, long numbers, too deep
-        return ""
 
 
 def _digest(texts: Iterable[str], before: bytes = b"") -> bytes:
