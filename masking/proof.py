@@ -20,7 +20,6 @@ import json
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import chain, takewhile
 from operator import eq
@@ -166,21 +165,22 @@ def _add(text: str, added: Added) -> str | None:
 
     That is at the end of what there is of the path, or in place of a null; no other value goes.
     """
-    item = orjson.dumps(added.value).decode()
+    depth, item = len(added.path), orjson.dumps(added.value).decode()
     value, opens = (f"[{item}]", "[") if added.in_list else (item, "")
-    for depth in range(len(added.path), -1, -1):
+    while True:
         at = added.path[:depth]
-        with suppress(LookupError):
+        try:
             start, end = find_spans(text, {at}).values[at]
-            if text[start:end] == "null":
-                return text[:start] + value + text[end:]
-            if text[start] != opens:
-                break
-            comma = "," if text[start + 1 : end - 1].strip() else ""
-            return text[: end - 1] + comma + item + text[end - 1 :]
-        item, opens = f'"{added.path[depth - 1]}":{value}', "{"
-        value = f"{{{item}}}"
-    return None
+            break
+        except LookupError:
+            item, opens, depth = f'"{at[-1]}":{value}', "{", depth - 1
+            value = f"{{{item}}}"
+    if text[start:end] == "null":
+        return text[:start] + value + text[end:]
+    if text[start] != opens:
+        return None
+    comma = "," if text[start + 1 : end - 1].strip() else ""
+    return text[: end - 1] + comma + item + text[end - 1 :]
 
 
 class _Elements:
