@@ -1,8 +1,8 @@
 """Patterns of names in the configuration: globs, and patterns of host names.
 
 In a glob `*` matches anything, `?` one character, `[abc]` one of these, and case counts. The
-regular expression that `fnmatch` makes of it never backtracks into an earlier `*`, so the time
-grows no faster than the length of the text times that of the glob.
+regular expression that `fnmatch` makes of it, and keeps, never backtracks into an earlier `*`, so
+the time grows no faster than the length of the text times that of the glob.
 
 In the pattern of a host name `*` matches anything. A name that is not ASCII is compared in the form
 in which browsers look it up (`xn--...`, UTS 46).
@@ -10,14 +10,11 @@ in which browsers look it up (`xn--...`, UTS 46).
 
 import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase, translate
-from functools import lru_cache
+from fnmatch import fnmatchcase
 
 import idna
 
 from masking.errors import ConfigError
-
-_COMPILED = 256
 
 
 def check_globs(globs: Sequence[str], path: str) -> None:
@@ -29,12 +26,7 @@ def check_globs(globs: Sequence[str], path: str) -> None:
 
 def matches(text: str, globs: Sequence[str]) -> bool:
     """Whether a text as a whole matches one of these globs."""
-    return any(_compile(glob).match(text) for glob in globs)
-
-
-@lru_cache(_COMPILED)
-def _compile(glob: str) -> re.Pattern[str]:
-    return re.compile(translate(glob))
+    return any(fnmatchcase(text, glob) for glob in globs)
 
 
 _HOST_PATTERN = re.compile(r"[^\s/:?\[\]]+|[0-9a-f:.*]*:[0-9a-f:.*]*:[0-9a-f:.*]*", re.IGNORECASE)
@@ -72,14 +64,7 @@ def normalize_host(name: str) -> str:
 
 def is_named(host: str, patterns: tuple[str, ...]) -> bool:
     """Whether a host name matches one of these normalized patterns."""
-    match = _is_named if len(host) <= _MAX_CHARS else _is_named.__wrapped__
-    return match(host, patterns)
-
-
-@lru_cache(1_024)
-def _is_named(host: str, patterns: tuple[str, ...]) -> bool:
-    name = normalize_host(host)
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return matches(normalize_host(host), patterns)
 
 
 def _encode(name: str) -> str:
