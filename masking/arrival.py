@@ -27,7 +27,7 @@ from masking.window import CallKey, MaskPolicy, call_key, looks_like_error, reca
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     RECALL_ID_CHARS,
-    Marker,
+    Template,
     parse_marker,
 )
 from masking.wire.format import render_json
@@ -160,14 +160,14 @@ class ArrivalPolicy(ArrivalSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        longest = self.head_chars + self.tail_chars + self.marker.longest
+        longest = self.head_chars + self.tail_chars + self.marker.longest_marker
         if longest > self.max_chars:
             raise ConfigError(
                 f"must be at least {longest:,}: head, tail and the longest marker", "max_chars"
             )
 
     @cached_property
-    def marker(self) -> Marker:
+    def marker(self) -> Template:
         """What stands between head and tail, parsed."""
         return parse_marker(self.marker_template, self.arguments_chars)
 
@@ -437,7 +437,7 @@ def shorten_text(text: str, words: ShortenedWords, arguments: object = None) -> 
         return None
     end, start = find_cut(text, words.head_chars, words.tail_chars)
     marker = parse_marker(words.marker_template, words.arguments_chars)
-    between = marker.render(text, start - end, arguments)
+    between = marker.render("", None, text, arguments, left_out=start - end)
     if start == len(text):  # blanks at the end of a text may be read as what follows it
         between = between.rstrip()
     if len(between) >= start - end:

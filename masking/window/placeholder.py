@@ -7,7 +7,7 @@ specifications, so a template can reach nothing but these values.
 import functools
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -38,36 +38,35 @@ in 1 of 37 million cases. Every placeholder pays for them."""
 # Templates
 
 _FIELD = re.compile(r"(\{ *[^{}\s\"']* *\})")
-_NUMBERS = ("{original_chars}", "{original_tokens}")
-_ARGUMENTS, _RECALL = "{arguments}", "{recall}"
-_COSTLY = (_ARGUMENTS, _RECALL, _NUMBERS[1])
-_FIELDS = frozenset({"{tool_call_id}", "{tool_name}", _ARGUMENTS, _RECALL, *_NUMBERS})
-_LEFT_OUT = "{left_out_chars}"
-_MARKER_FIELDS = frozenset({_LEFT_OUT, _NUMBERS[0], _ARGUMENTS, _RECALL})
+_CHARS, _TOKENS, _LEFT_OUT = "{original_chars}", "{original_tokens}", "{left_out_chars}"
+_CALL_ID, _TOOL, _ARGUMENTS, _RECALL = "{tool_call_id}", "{tool_name}", "{arguments}", "{recall}"
+_FIELDS = frozenset({_CALL_ID, _TOOL, _ARGUMENTS, _RECALL, _CHARS, _TOKENS})
+_MARKER_FIELDS = frozenset({_LEFT_OUT, _CHARS, _ARGUMENTS, _RECALL})
 _LONGEST_NUMBER = 20
 """In digits: no text has 10**20 characters."""
 
-_FOUND = {
-    **dict.fromkeys((_LEFT_OUT, _NUMBERS[0]), f"[0-9]{{1,{_LONGEST_NUMBER}}}+"),
-    _RECALL: f"[0-9a-f]{{{RECALL_ID_CHARS}}}",
-}
+_LENGTHS = {_LEFT_OUT: _LONGEST_NUMBER, _CHARS: _LONGEST_NUMBER, _RECALL: RECALL_ID_CHARS}
+_NUMBER, _ID = f"0|[1-9][0-9]{{0,{_LONGEST_NUMBER - 1}}}", f"[0-9a-f]{{{RECALL_ID_CHARS}}}"
+_ANY = {_CHARS: _NUMBER, _TOKENS: _NUMBER, _RECALL: _ID}
+"""What matches a field of a placeholder whose value only the text tells that it hides."""
+
+_DIGITS = f"[0-9]{{1,{_LONGEST_NUMBER}}}+"
+_FOUND = {_LEFT_OUT: _DIGITS, _CHARS: _DIGITS, _RECALL: _ID}
 """What matches a field of a marker in a text, without ever going back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed template.
+    """A parsed template: of a placeholder, or of the marker in a shortened text.
 
     pieces: literal texts and fields, alternating; a literal comes first.
     pattern: the template in `%` notation, which renders three times as fast as a join.
     arguments_chars: the arguments are shortened to this length, in code points.
-    costly: the fields in it whose values take work.
     """
 
     pieces: tuple[str, ...]
     pattern: str
-    arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
-    costly: tuple[str, ...] = ()
+    arguments_chars: int
 
     @property
     def blanks(self) -> str:
@@ -77,78 +76,60 @@ class Template:
 
     @property
     def names_recall(self) -> bool:
-        """Whether its placeholders have the id under which the text can be recalled."""
+        """Whether it has the id under which the text can be recalled."""
         return _RECALL in self.pieces
 
-    def render(self, call_id: str, tool: str | None, text: str, arguments: object = None) -> str:
-        """Return the placeholder for a text of this call and tool."""
+    @property
+    def longest_marker(self) -> int:
+        """How many code points a marker has at most."""
+        lengths = {**_LENGTHS, _ARGUMENTS: self.arguments_chars}
+        return sum(lengths.get(piece, len(piece)) for piece in self.pieces)
+
+    def render(
+        self,
+        call_id: str,
+        tool: str | None,
+        text: str,
+        arguments: object = None,
+        left_out: int = 0,
+    ) -> str:
+        """Return what stands for a text of this call and tool, or for what is left out of it."""
         values: dict[str, object] = {
             "tool_call_id": call_id[:MAX_NAME_CHARS],
             "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
             "original_chars": len(text),
+            "left_out_chars": left_out,
         }
-        for field in self.costly:
-            if field == _ARGUMENTS:
-                values["arguments"] = render_arguments(arguments, self.arguments_chars)
-            elif field == _RECALL:
-                values["recall"] = recall_id(text)
-            else:
-                values["original_tokens"] = estimate_tokens(text)
+        # What takes work is only worked out where it is wanted.
+        if _ARGUMENTS in self.pieces:
+            values["arguments"] = render_arguments(arguments, self.arguments_chars)
+        if _RECALL in self.pieces:
+            values["recall"] = recall_id(text)
+        if _TOKENS in self.pieces:
+            values["original_tokens"] = estimate_tokens(text)
         return self.pattern % values
 
     def could_have_rendered(
         self, text: str, call_id: str, tool: str | None, arguments: object = None
     ) -> bool:
         """Whether `text` is this result's placeholder, with any numbers and any recall id."""
-        if not text.startswith(self.pieces[0]):
+        if not all(literal in text for literal in self.pieces[::2]):  # as in most texts
             return False
         values = {
-            "{tool_call_id}": call_id[:MAX_NAME_CHARS],
-            "{tool_name}": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+            _CALL_ID: call_id[:MAX_NAME_CHARS],
+            _TOOL: (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
         }
         if _ARGUMENTS in self.pieces:
             values[_ARGUMENTS] = render_arguments(arguments, self.arguments_chars)
-        return _matches(self.pieces, values, text, 0)
-
-
-@functools.lru_cache(64)
-def parse_template(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Template:
-    """Parse a template. Raises ConfigError for an unknown field or a blank template.
-
-    A blank placeholder would leave an empty message, which some providers refuse.
-    """
-    pieces = _split(template, _FIELDS, "placeholder_template")
-    pattern = _to_pattern(pieces, _FIELDS)
-    costly = tuple(field for field in _COSTLY if field in pieces)
-    return Template(pieces, pattern, arguments_chars, costly)
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """A parsed template of what stands between the head and the tail of a shortened text.
-
-    pieces, pattern, arguments_chars: as in `Template`.
-    longest: how many code points it has at most.
-    """
-
-    pieces: tuple[str, ...]
-    pattern: str
-    arguments_chars: int
-    longest: int
-
-    @property
-    def names_recall(self) -> bool:
-        """Whether it has the id under which the whole text can be recalled."""
-        return _RECALL in self.pieces
-
-    def render(self, text: str, left_out: int, arguments: object) -> str:
-        """Return the marker in a text of which so many code points are left out."""
-        values: dict[str, object] = {"left_out_chars": left_out, "original_chars": len(text)}
-        if _ARGUMENTS in self.pieces:
-            values["arguments"] = render_arguments(arguments, self.arguments_chars)
-        if _RECALL in self.pieces:
-            values["recall"] = recall_id(text)
-        return self.pattern % values
+        found = []
+        for at, piece in enumerate(self.pieces):
+            if piece not in _ANY:
+                found.append(re.escape(values.get(piece, piece)))
+            elif piece in self.pieces[:at]:  # a value is the same at all its places
+                found.append(f"(?P={piece[1:-1]})")
+            else:
+                found.append(f"(?P<{piece[1:-1]}>{_ANY[piece]})")
+        return re.fullmatch("".join(found), text) is not None
 
     def is_in(self, text: str, arguments: object) -> bool:
         """Whether a text has this call's marker in it, with any numbers and any recall id.
@@ -173,20 +154,21 @@ class Marker:
 
 
 @functools.lru_cache(64)
-def parse_marker(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Marker:
-    """Parse the template of a marker. Raises ConfigError for an unknown field or a blank one."""
-    pieces = _split(template, _MARKER_FIELDS, "marker_template")
-    lengths = {
-        _LEFT_OUT: _LONGEST_NUMBER,
-        _NUMBERS[0]: _LONGEST_NUMBER,
-        _ARGUMENTS: arguments_chars,
-        _RECALL: RECALL_ID_CHARS,
-    }
-    longest = sum(lengths.get(piece, len(piece)) for piece in pieces)
-    return Marker(pieces, _to_pattern(pieces, _MARKER_FIELDS), arguments_chars, longest)
+def parse_template(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Template:
+    """Parse a template. Raises ConfigError for an unknown field or a blank template.
+
+    A blank placeholder would leave an empty message, which some providers refuse.
+    """
+    return _parse(template, arguments_chars, _FIELDS, "placeholder_template")
 
 
-def _split(template: str, fields: Collection[str], path: str) -> tuple[str, ...]:
+@functools.lru_cache(64)
+def parse_marker(template: str, arguments_chars: int = DEFAULT_ARGUMENTS_CHARS) -> Template:
+    """Parse the template of a marker. Raises ConfigError as `parse_template` does."""
+    return _parse(template, arguments_chars, _MARKER_FIELDS, "marker_template")
+
+
+def _parse(template: str, arguments_chars: int, fields: Collection[str], path: str) -> Template:
     if not template.strip():
         raise ConfigError("must not be blank", path)
     pieces = tuple(_FIELD.split(template))
@@ -194,44 +176,9 @@ def _split(template: str, fields: Collection[str], path: str) -> tuple[str, ...]
     if unknown is not None:
         known = ", ".join(sorted(fields))
         raise ConfigError(f"unknown field {unknown} (known: {known})", path)
-    return pieces
-
-
-def _to_pattern(pieces: Iterable[str], fields: Collection[str]) -> str:
     named = {field: f"%({field[1:-1]})s" for field in fields}
-    return "".join(named.get(piece, piece.replace("%", "%%")) for piece in pieces)
-
-
-def _matches(pieces: Sequence[str], values: Mapping[str, str], text: str, at: int) -> bool:
-    """Whether the pieces, with these values for fields, are the rest of the text."""
-    for place, piece in enumerate(pieces):
-        # A number may end anywhere among the digits that stand here, because digits may follow it,
-        # so each end is tried. Once found, it is the same at every place of the template.
-        if piece in _NUMBERS and piece not in values:
-            return any(
-                _matches(pieces[place:], {**values, piece: number}, text, at)
-                for number in _numbers_at(text, at)
-            )
-        if piece == _RECALL and piece not in values:  # the same at every place, too
-            found = text[at : at + RECALL_ID_CHARS]
-            if not is_recall_id(found):
-                return False
-            values = {**values, piece: found}
-        expected = values.get(piece, piece)
-        if not text.startswith(expected, at):
-            return False
-        at += len(expected)
-    return at == len(text)
-
-
-def _numbers_at(text: str, at: int) -> Iterator[str]:
-    """Yield the numbers, without leading zeros, that the text may have at this place."""
-    for end in range(at + 1, min(at + _LONGEST_NUMBER, len(text)) + 1):
-        if text[end - 1] not in "0123456789":
-            return
-        yield text[at:end]
-        if text[at] == "0":
-            return
+    pattern = "".join(named.get(piece, piece.replace("%", "%%")) for piece in pieces)
+    return Template(pieces, pattern, arguments_chars)
 
 
 class Rendering(NamedTuple):
@@ -333,8 +280,6 @@ def clip(text: str, max_chars: int) -> str:
 
 # Recall
 
-_ID = re.compile(f"[0-9a-f]{{{RECALL_ID_CHARS}}}")
-
 
 def recall_id(text: str) -> str:
     """Return the id under which a masked text can be recalled: a digest, the same everywhere."""
@@ -353,7 +298,7 @@ def encode_text(text: str) -> bytes:
 
 def is_recall_id(text: str) -> bool:
     """Whether a text is one that `recall_id` may return."""
-    return _ID.fullmatch(text) is not None
+    return re.fullmatch(_ID, text) is not None
 
 
 def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
