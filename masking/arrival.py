@@ -375,9 +375,7 @@ def find_lost(arrived: Arrived, policy: ArrivalPolicy) -> Arrived | None:
     Only reasoning that is bound to its results tells what was really sent.
     """
     client = arrived.client
-    is_bound = client.binding in ("refuses", "may_refuse") and any(
-        element.is_bound for element in client.elements
-    )
+    is_bound = client.binding in ("refuses", "may_refuse") and client.last_bound >= 0
     if not (policy.enabled and is_bound):
         return None
     other = shorten(client, decide_arrivals(client, policy))
@@ -391,8 +389,7 @@ def shortens_bound_prefix(arrived: Arrived) -> bool:
     if client.binding is None:
         return False
     shortened = (client.results[each.place].element for each in arrived.shortened)
-    first = min(shortened, default=len(client.elements))
-    return any(element.is_bound for element in client.elements[first:])
+    return min(shortened, default=len(client.elements)) <= client.last_bound
 
 
 def shortened_texts(arrived: Arrived | None) -> Iterator[str]:

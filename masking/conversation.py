@@ -408,6 +408,25 @@ class Conversation:
             last -= 1
         return last
 
+    @property
+    def answers(self) -> list[range]:
+        """The positions of each answer of the assistant, oldest first."""
+        return [*find_answers(self.elements, in_runs=self.wire.answers_in_runs)]
+
+    @property
+    def last_bound(self) -> int:
+        """The position of the last element with reasoning that may be bound; -1 without any."""
+        elements = self.elements
+        last = len(elements) - 1
+        while last >= 0 and not elements[last].is_bound:
+            last -= 1
+        return last
+
+    def is_bound_from(self, answer: int) -> bool:
+        """Whether there is such reasoning from an answer on, which is counted from 0."""
+        answers = self.answers
+        return answer < len(answers) and self.last_bound >= answers[answer].start
+
 
 def read_conversation(
     document: Mapping[str, object], wire: WireFormat, path: str = ""

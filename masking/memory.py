@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 from cachetools import LRUCache
 
 from masking.arrival import Arrived, SentResults, ShortenedWords
-from masking.conversation import Conversation, ParsedElement, find_answers
+from masking.conversation import Conversation, ParsedElement
 from masking.history import UNSTABLE_TAIL, Fold
 from masking.model import Element, ToolResult
 from masking.window.decide import (
@@ -203,7 +203,7 @@ class BoundaryMemory:
         # whole results.
         ends = [*requests, *(branch.last for branch in branches)]
         passed = [end.answers for end in ends if _is_on(end, answers)]
-        if passed and _is_bound_after(conversation, max(passed) + 1):
+        if passed and conversation.binding and conversation.is_bound_from(max(passed) + 1):
             shortened = {}
         return Recalled(
             opening,
@@ -430,15 +430,6 @@ def _with_request(remembered: Remembered, context: ConversationContext) -> Remem
     return remembered if left == remembered.requests else remembered._replace(requests=left)
 
 
-def _is_bound_after(conversation: Conversation, first: int) -> bool:
-    """Whether an answer from the given number on holds reasoning that may be bound."""
-    if conversation.binding is None:
-        return False
-    elements = conversation.elements
-    answers = [*find_answers(elements, in_runs=conversation.wire.answers_in_runs)]
-    return any(elements[at].is_bound for answer in answers[first:] for at in answer)
-
-
 # How a conversation and its results are recognized when they are sent again: a conversation by its
 # opening and the assistant's answers, a result by its id, its text and its images; all of them by
 # digests. A cache breakpoint that moves changes nothing, nor does a text that is a string in one
@@ -559,9 +550,7 @@ class ResultIds:
 
     @cached_property
     def _starts(self) -> Sequence[int]:
-        wire = self._conversation.wire
-        found = find_answers(self._conversation.elements, in_runs=wire.answers_in_runs)
-        return [answer.start for answer in found]
+        return [answer.start for answer in self._conversation.answers]
 
 
 _UNKNOWN = b""

@@ -318,8 +318,8 @@ class _Reduction:
         conversation = self._conversation
         if not conversation.wire.answers_in_runs:
             return kept
-        answers = find_answers(conversation.elements, in_runs=True)
-        return kept.union(*(answer for answer in answers if not kept.isdisjoint(answer)))
+        answers = (answer for answer in conversation.answers if not kept.isdisjoint(answer))
+        return kept.union(*answers)
 
     def _first_spoken(self, kept: Collection[int]) -> int | None:
         """Return the first position that is kept after the leading elements of the system."""

@@ -518,12 +518,11 @@ def changes_before_reasoning(
     conversation: Conversation, decisions: Sequence[Decision], edits: Edits
 ) -> bool:
     """Whether decisions change a text that reasoning in a request may be bound to."""
-    elements = conversation.elements
     changed = (
         each.result.element for each in decisions if each.replacements and each.reason != "cleared"
     )
-    first = min((*edits.dropped, *changed), default=len(elements))
-    return any(element.is_bound for element in elements[first:])
+    first = min((*edits.dropped, *changed), default=len(conversation.elements))
+    return first <= conversation.last_bound
 
 
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from masking.conversation import Conversation, find_answers
+from masking.conversation import Conversation
 from masking.history import History
 from masking.model import Decision, KeepReason, Replacement, ToolResult, parse_arguments
 from masking.patterns import matches
@@ -304,7 +304,7 @@ def decide(
 
     # 3. With a past, nothing new is masked where the boundary has not moved, though other settings
     # would have masked it before; and nothing new before reasoning.
-    last_bound = _find_last_bound(conversation) if limits.keeps_reasoning else -1
+    last_bound = conversation.last_bound if limits.keeps_reasoning else -1
     decisions, fresh = [], []
     if has_moved:
         decisions = apply(position, None)
@@ -320,8 +320,7 @@ def decide(
 
 def find_dropped_reasoning(conversation: Conversation, past: Past) -> frozenset[int]:
     """Return the elements whose reasoning no longer fits, as a text before it was masked later."""
-    results, elements = conversation.results, conversation.elements
-    answers = [*find_answers(elements, in_runs=conversation.wire.answers_in_runs)]
+    results, elements, answers = conversation.results, conversation.elements, conversation.answers
     dropped = set[int]()
     for move in past.moves:
         masked = [results[place].element for place, _, _ in move.results if place < len(results)]
@@ -335,7 +334,7 @@ def was_passed_by(conversation: Conversation, context: ConversationContext) -> b
     """Whether requests of the conversation may have been sent of which nothing is remembered."""
     past = context.past
     if past is None:
-        return any(element.is_bound for element in conversation.elements)
+        return conversation.last_bound >= 0
     return _was_passed_by(conversation, past, context)
 
 
@@ -644,13 +643,7 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
 
 def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
     """Whether reasoning was made at requests that did not come through here, and so were whole."""
-    last = past.last
-    if not context.goes_on or len(context.answers) <= last.answers + 1:
-        return False
-    elements = conversation.elements
-    made = find_answers(elements, in_runs=conversation.wire.answers_in_runs)
-    unseen = [*made][last.answers + 1 :]
-    return any(elements[at].is_bound for answer in unseen for at in answer)
+    return context.goes_on and conversation.is_bound_from(past.last.answers + 1)
 
 
 def _mask_again(
@@ -712,16 +705,8 @@ def _leaves_reasoning(
     """Whether nothing that reasoning is bound to changes if a request is sent whole."""
     if not limits.keeps_reasoning:
         return True
-    last_bound = _find_last_bound(conversation)
-    return past is not None and all(
-        conversation.results[place].element >= last_bound for place in again
-    )
-
-
-def _find_last_bound(conversation: Conversation) -> int:
-    """Return the position of the last element with bound reasoning; -1 if there is none."""
-    bound = (at for at, element in enumerate(conversation.elements) if element.is_bound)
-    return max(bound, default=-1)
+    last_bound, results = conversation.last_bound, conversation.results
+    return past is not None and all(results[place].element >= last_bound for place in again)
 
 
 def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
