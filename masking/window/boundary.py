@@ -259,7 +259,6 @@ class Boundary(Copyable):
         reasoning: Sequence[Reasoning] = (),
     ) -> None:
         self.position = BoundaryPosition(0, 0)
-        self._candidates = candidates
         self._policy = policy
         self._prices = prices
         self._read, self._write = prices.read, prices.write
@@ -291,9 +290,6 @@ class Boundary(Copyable):
         """What leaving the eligible results has cost since the last move."""
         self._price = 0.0
         """The price of the move that the current request makes."""
-        self._rent_forgotten_at: int | None = None
-        self._billed_moves: dict[int, tuple[int, ...]] = {}
-        """The sent moves that are billed, by the number of the request."""
 
     @classmethod
     def at_last(
@@ -312,63 +308,44 @@ class Boundary(Copyable):
         in what the `history` does not know of the conversation.
         """
         *earlier, last = layout.requests
-        kept = None if prices.slides else history.recall(cls)
-        if kept is not None and kept._leads_to(layout, candidates, policy, prices, sent, reasoning):
-            boundary = kept.copy()
-            boundary._continue(candidates, sent, reasoning)
+        if prices.slides:  # there is nothing to bill
+            boundary = cls(candidates, policy, prices, layout.marked, sent)
+            boundary._number = len(earlier)
+            boundary.begin(last)
+            return boundary
+
+        def find_inputs(number: int) -> tuple[object, ...]:
+            """Return all that decides where the boundary stands after so many requests."""
+            requests = earlier[:number]
+            size, _, results = requests[-1] if requests else RequestSize(0, 0, 0)
+            dropped = [each for each in reasoning if each.offset < size]
+            moves = (
+                None
+                if sent is None
+                else (
+                    sent.first_seen if sent.first_seen < number else None,
+                    {n: (*places,) for n, places in sent.masked.items() if n < number and places},
+                )
+            )
+            rule = policy, prices, layout.marked
+            return rule, requests, candidates[:results], dropped, moves
+
+        kept = history.recall(_SentRequests)
+        if kept is not None and kept.inputs == find_inputs(kept.boundary._number):
+            boundary = kept.boundary.copy()
+            boundary._moves, boundary._reasoning = sent, reasoning
+            boundary._eligible.candidates = candidates
         else:
             boundary = cls(candidates, policy, prices, layout.marked, sent, reasoning)
-        if prices.slides:  # there is nothing to bill
-            boundary._number = len(earlier)
-        else:
-            for request in earlier[boundary._number :]:
-                boundary.begin(request)
-                if sent is None:
-                    boundary.decide()
-                boundary.send()
-            history.keep(boundary)
-            boundary = boundary.copy()
+        for request in earlier[boundary._number :]:
+            boundary.begin(request)
+            if sent is None:
+                boundary.decide()
+            boundary.send()
+        history.keep(_SentRequests(boundary, find_inputs(boundary._number)))
+        boundary = boundary.copy()
         boundary.begin(last)
         return boundary
-
-    def _leads_to(
-        self,
-        layout: Layout,
-        candidates: Sequence[Candidate],
-        policy: MaskPolicy,
-        prices: BoundaryPrices,
-        sent: SentMoves | None,
-        reasoning: Sequence[Reasoning],
-    ) -> bool:
-        """Whether the requests so far are the first of a layout, and would have led here again.
-
-        They would if settings and prices are the same, and so are results and moves so far.
-        """
-        number, moves = self._number, self._moves
-        if (
-            (self._policy, self._prices, self._marked) != (policy, prices, layout.marked)
-            or (*self._requests,) != layout.requests[:-1][:number]
-            or not self._eligible.has_received(candidates)
-            or (moves is None) != (sent is None)
-            or [each for each in self._reasoning if each.offset < self._size]
-            != [each for each in reasoning if each.offset < self._size]
-        ):
-            return False
-        if sent is None:
-            return True
-        first = sent.first_seen if sent.first_seen < number else None
-        masked = {n: (*places,) for n, places in sent.masked.items() if n < number and places}
-        return first == self._rent_forgotten_at and masked == self._billed_moves
-
-    def _continue(
-        self,
-        candidates: Sequence[Candidate],
-        sent: SentMoves | None,
-        reasoning: Sequence[Reasoning],
-    ) -> None:
-        """Go on with what a later request holds."""
-        self._candidates, self._moves, self._reasoning = candidates, sent, reasoning
-        self._eligible.continue_with(candidates)
 
     def begin(self, request: RequestSize) -> None:
         """Add the rent of a request, by what was known before it; bill its move if it was sent."""
@@ -387,13 +364,12 @@ class Boundary(Copyable):
         if moves is None:
             return
         if moves.first_seen == self._number:  # what was not seen could not be masked
-            self._rent_forgotten_at = self._number
             self._rent = 0.0
         if places := moves.masked.get(self._number):
             # It is billed whatever the rule would have said.
-            self._billed_moves[self._number] = (*places,)
-            first = min(self._candidates[place].offset for place in places)
-            saving = sum(self._candidates[place].saving for place in places)
+            masked = [self._eligible.candidates[place] for place in places]
+            first = min(candidate.offset for candidate in masked)
+            saving = sum(candidate.saving for candidate in masked)
             saving += self._measure_dropped(first)
             self._move(saving, self._move_price(saving, first), first)
             self._eligible.mark_sent_masked(places)
@@ -577,6 +553,13 @@ class Boundary(Copyable):
         )
 
 
+class _SentRequests(NamedTuple):
+    """The boundary after a conversation's earlier requests, and all that decided it."""
+
+    boundary: Boundary
+    inputs: tuple[object, ...]
+
+
 def pays_now(
     *,
     requests: int,
@@ -710,17 +693,12 @@ class PinnedResults(Copyable):
         return found
 
 
-_Linked = tuple[int, "_Linked | None"]
-"""The last place and those before it, which copies can share."""
-
-
 class _Bucket(NamedTuple):
-    """The results that wait for a turn to leave the window: places, saving, first offset.
+    """The results that wait for a turn to leave the window: what they save, the first offset.
 
     It is replaced, never changed, so that copies share it.
     """
 
-    places: _Linked | None = None
     saving: float = 0.0
     offset: float = math.inf
 
@@ -735,14 +713,15 @@ class EligibleResults(Copyable):
     bucket at most once, when a later result of its target arrives, so the work is linear in the
     conversation.
 
-    received: how many results have arrived.
+    candidates: the results, whether they have arrived or not.
+    received: how many have.
     saving: what masking the eligible results would save on each request.
     """
 
     def __init__(self, candidates: Sequence[Candidate], policy: MaskPolicy) -> None:
+        self.candidates = candidates
         self.received = 0
         self.saving = 0.0
-        self._candidates = candidates
         self._pinned = PinnedResults(policy) if policy.pins else None
         self._edge = 0
         self._heap: list[int] = []
@@ -753,37 +732,27 @@ class EligibleResults(Copyable):
         """The results that were masked by a move that was really sent."""
         self._buckets: dict[int, _Bucket] = {}
         self._bucket_of: dict[int, int] = {}
-
-    def continue_with(self, candidates: Sequence[Candidate]) -> None:
-        """Take the results of a later request, which begin with those that have arrived."""
-        self._candidates = candidates
-
-    def has_received(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether what has arrived are the first of these candidates."""
-        return self._candidates[: self.received] == candidates[: self.received]
+        self._waiting: list[tuple[int, int]] = []
+        """A heap of turns, each with a result that was put into its bucket."""
 
     @property
     def offset(self) -> float:
         """The size of everything before the first eligible result; infinite without one."""
-        return self._candidates[self._heap[0]].offset if self._heap else math.inf
+        return self.candidates[self._heap[0]].offset if self._heap else math.inf
 
     def advance(self, edge: int) -> None:
         """Move the edge of the window to this turn."""
-        opened = range(self._edge, edge)
         self._edge = edge
-        for turn in opened:
-            places, linked = [], self._buckets.pop(turn, _EMPTY).places
-            while linked is not None:
-                place, linked = linked
-                places.append(place)
-            for place in reversed(places):
-                if self._bucket_of.get(place) == turn:
-                    del self._bucket_of[place]
-                    self._add_eligible(place)
+        while self._waiting and self._waiting[0][0] < edge:
+            turn, place = heappop(self._waiting)
+            self._buckets.pop(turn, None)
+            if self._bucket_of.get(place) == turn:
+                del self._bucket_of[place]
+                self._add_eligible(place)
 
     def receive(self, count: int) -> None:
         """Let the first `count` results have arrived."""
-        candidates, pinned = self._candidates, self._pinned
+        candidates, pinned = self.candidates, self._pinned
         for place in range(self.received, count):
             self.received = place + 1
             turn, _, _, tool, target, images = candidates[place]
@@ -812,7 +781,7 @@ class EligibleResults(Copyable):
         for place in places:
             self._leave_bucket(place)
             if place in self._counted and place not in self._sent_masked:
-                self.saving -= self._candidates[place].saving
+                self.saving -= self.candidates[place].saving
         self._counted.update(places)
         self._sent_masked.update(places)
         while self._heap and self._heap[0] in self._sent_masked:
@@ -844,17 +813,18 @@ class EligibleResults(Copyable):
         if turn < self._edge:
             self._add_eligible(place)
             return
-        _, offset, saving, *_ = self._candidates[place]
-        places, waiting, first = self._buckets.get(turn, _EMPTY)
+        _, offset, saving, *_ = self.candidates[place]
+        waiting, first = self._buckets.get(turn, _EMPTY)
         first = min(first, offset) if saving else first
-        self._buckets[turn] = _Bucket((place, places), waiting + saving, first)
+        self._buckets[turn] = _Bucket(waiting + saving, first)
         self._bucket_of[place] = turn
+        heappush(self._waiting, (turn, place))
 
     def _leave_bucket(self, place: int) -> None:
         turn = self._bucket_of.pop(place, None)
         if turn is not None:
             bucket = self._buckets[turn]
-            left = bucket.saving - self._candidates[place].saving
+            left = bucket.saving - self.candidates[place].saving
             self._buckets[turn] = bucket._replace(saving=left)
 
     def _add_eligible(self, place: int) -> None:
@@ -863,7 +833,7 @@ class EligibleResults(Copyable):
             return
         if self._pinned is not None and self._pinned.is_pinned(place):
             return
-        candidate = self._candidates[place]
+        candidate = self.candidates[place]
         if candidate.turn is None:
             return
         self._counted.add(place)
