@@ -24,6 +24,7 @@ from masking.patterns import matches
 from masking.setting import check_settings, describes_settings, from_zero, globs, setting
 from masking.tokens import estimate_tokens
 from masking.window import CallKey, MaskPolicy, call_key, looks_like_error, recall_id
+from masking.window.decide import is_same
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     RECALL_ID_CHARS,
@@ -261,7 +262,7 @@ def decide_arrivals(
     least = min(bound for bound in bounds if bound is not None)
     places = [place for place, result in enumerate(results) if _find_longest(result) > least]
     found = [results[place] for place in places]
-    evaluated = history.map_each(_evaluate, found, policy, is_same=_is_same)
+    evaluated = history.map_each(_evaluate, found, policy, is_same=is_same)
 
     decided = []
     # By call, whether its latest long result was shortened, and in which turn.
@@ -454,11 +455,6 @@ def find_cut(text: str, head_chars: int, tail_chars: int) -> tuple[int, int]:
         if first >= 0:
             start = first + 1
     return end, start
-
-
-def _is_same(was: ToolResult, result: ToolResult) -> bool:
-    """Whether what was decided holds; equal arguments may be spelled otherwise in a marker."""
-    return was.arguments is result.arguments and was == result
 
 
 def _evaluate(

@@ -238,7 +238,11 @@ def decide(
     results = conversation.results
     if not policy.masks:
         return WindowDecisions(tuple(Decision(result, "off") for result in results))
-    past = None if context is None else _recall_past(conversation, context, limits)
+    past, bound_until = None, -1
+    if context is not None:
+        past = _recall_past(conversation, context, limits)
+    if limits.keeps_reasoning:  # without a past, all of it may be bound
+        bound_until = len(conversation.elements) if past is None else conversation.last_bound
     edge = window_edge(policy, conversation.turns)
     rendering = policy.rendering if prices.slides else policy.shrinking_rendering
     again: Mapping[int, Decision] = {}
@@ -246,8 +250,9 @@ def decide(
     # 1. What each result is, as if it were old enough, and where the boundary stands then.
     if prices.slides and past is None and not limits.asks_summary:
         # Nothing has a price, so nothing needs a size, and nobody asks what is in the window.
-        old = results[: _count_before(results, edge)]
-        evaluated = evaluate(old, policy, prices, conversation.history, templates)
+        old = (n for n, each in enumerate(results, 1) if each.turn is not None and each.turn < edge)
+        before = results[: max(old, default=0)]
+        evaluated = evaluate(before, policy, prices, conversation.history, templates)
         candidates: Sequence[Candidate] = ()
         has_moved, position = True, BoundaryPosition(edge, len(results))
     else:
@@ -263,9 +268,11 @@ def decide(
         reasoning = measure_reasoning(conversation, layout) if limits.drops_reasoning else ()
         history = conversation.history
         boundary = Boundary.at_last(layout, candidates, policy, prices, sent, history, reasoning)
+        # For a summary it is sent whole, unless reasoning is bound to a result that was masked.
         if (
             limits.asks_summary
-            and _leaves_reasoning(conversation, limits, past, again)
+            and (past is not None or not limits.keeps_reasoning)
+            and all(results[place].element >= bound_until for place in again)
             and boundary.allows_whole()
         ):
             return leave_whole(conversation)
@@ -298,23 +305,25 @@ def decide(
         return decisions
 
     if past is None or context is None:
-        if not limits.keeps_reasoning:
-            return WindowDecisions(tuple(apply(position, limits.only)))
-        return WindowDecisions(_name_bound(apply(position, ()), len(conversation.elements)))
-
-    # 3. With a past, nothing new is masked where the boundary has not moved, though other settings
-    # would have masked it before; and nothing new before reasoning.
-    last_bound = conversation.last_bound if limits.keeps_reasoning else -1
-    decisions, fresh = [], []
-    if has_moved:
-        decisions = apply(position, None)
-        fresh = [n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again]
-        has_moved = not fresh or decisions[fresh[0]].result.element >= last_bound
-    if not has_moved:
-        decisions, fresh = apply(past.position, ()), []
-    past = past.add(context, position, fresh, rendering, slides=prices.slides)
-    if limits.keeps_reasoning:
-        return WindowDecisions(_name_bound(decisions, last_bound), past)
+        decisions = apply(position, () if limits.keeps_reasoning else limits.only)
+    else:
+        # 3. With a past, nothing new is masked where the boundary has not moved, though other
+        # settings would have masked it before; and nothing new before reasoning.
+        decisions, fresh = [], []
+        if has_moved:
+            decisions = apply(position, None)
+            fresh = [n for n, d in enumerate(decisions) if d.reason == "masked" and n not in again]
+            has_moved = not fresh or decisions[fresh[0]].result.element >= bound_until
+        if not has_moved:
+            decisions, fresh = apply(past.position, ()), []
+        past = past.add(context, position, fresh, rendering, slides=prices.slides)
+    if limits.keeps_reasoning:  # what is held before reasoning is held because that is bound to it
+        decisions = [
+            Decision(each.result, "bound")
+            if each.reason == "held" and each.result.element < bound_until
+            else each
+            for each in decisions
+        ]
     return WindowDecisions(tuple(decisions), past)
 
 
@@ -386,7 +395,7 @@ def evaluate(
     """
     rendering = policy.rendering if prices.slides else policy.shrinking_rendering
     evaluated = history.map_each(
-        _evaluate, results, policy, rendering, policy.template, templates, is_same=_is_same
+        _evaluate, results, policy, rendering, policy.template, templates, is_same=is_same
     )
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.
@@ -395,8 +404,8 @@ def evaluate(
     return evaluated
 
 
-def _is_same(was: ToolResult, result: ToolResult) -> bool:
-    """Whether what was decided holds; equal arguments may be spelled otherwise in a placeholder."""
+def is_same(was: ToolResult, result: ToolResult) -> bool:
+    """Whether what was decided holds; equal arguments may be spelled otherwise in what is shown."""
     return was.arguments is result.arguments and was == result
 
 
@@ -600,15 +609,6 @@ def _describe(result: ToolResult) -> Candidate:
     return Candidate(result.turn, 0, 0, result.tool, result.target, len(result.images))
 
 
-def _count_before(results: Sequence[ToolResult], edge: int) -> int:
-    """Return how many results there are up to the last one of a turn before the edge."""
-    for count in range(len(results), 0, -1):
-        turn = results[count - 1].turn
-        if turn is not None and turn < edge:
-            return count
-    return 0
-
-
 def _compute_pinned(
     known: Iterable[Candidate], position: BoundaryPosition, policy: MaskPolicy
 ) -> Mapping[int, KeepReason]:
@@ -663,63 +663,32 @@ def _mask_again(
     masked: dict[int, list[int]] = {}
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
-        places = [n for n, _, _ in move.results if n < known and n not in again]
-        kept: dict[int, Decision] = {}
-        if move.rendering == rendering:  # but a template of its tool's own may be new
-            alike = (n for n in places if results[n].tool not in templates)
-            kept = {n: evaluated[n] for n in alike if evaluated[n].reason == "masked"}
-        others = [n for n in places if n not in kept]
-        if others:
-            decisions = _mask_in_words([results[n] for n in others], move.rendering, templates)
-            kept |= {n: d for n, d in zip(others, decisions, strict=True) if d.reason == "masked"}
-        again |= kept
-        masked[move.anchor.answers] = [*masked.get(move.anchor.answers, ()), *kept]
+        is_alike = move.rendering == rendering
+        places = masked.setdefault(move.anchor.answers, [])
+        for place in [n for n, _, _ in move.results if n < known and n not in again]:
+            result, decision = results[place], evaluated[place]
+            # A template of its tool's own may be new.
+            if not is_alike or decision.reason != "masked" or result.tool in templates:
+                decision = _mask_in_words(result, move.rendering, templates)
+            if decision.reason == "masked":
+                again[place] = decision
+                places.append(place)
     return again, masked
 
 
-def _mask_in_words(
-    results: Sequence[ToolResult], rendering: Rendering, templates: Templates
-) -> list[Decision]:
-    """Mask results in the same words as before, whatever the settings say now.
+def _mask_in_words(result: ToolResult, rendering: Rendering, templates: Templates) -> Decision:
+    """Mask a result in the same words as before, whatever the settings say now.
 
     But a tool with a template of its own has that, where it is shorter than a text. A content that
     has become one which is never masked stays as it is.
     """
-    template = parse_template(rendering.template, rendering.arguments_chars)
     # A list in which no image was masked was a string then.
     rendering = rendering._replace(in_lists=rendering.in_lists or not rendering.images)
-    decisions = []
-    for result in results:
-        decision = Decision(result, "not_string")
-        if _is_maskable(result, rendering):
-            own = templates.get(result.tool)
-            words = (template,) if own is None else (own, template)
-            decision = _mask(result, rendering, *words)
-        decisions.append(decision)
-    return decisions
-
-
-def _leaves_reasoning(
-    conversation: Conversation, limits: Limits, past: Past | None, again: Iterable[int]
-) -> bool:
-    """Whether nothing that reasoning is bound to changes if a request is sent whole."""
-    if not limits.keeps_reasoning:
-        return True
-    last_bound, results = conversation.last_bound, conversation.results
-    return past is not None and all(results[place].element >= last_bound for place in again)
-
-
-def _name_bound(decisions: Sequence[Decision], last_bound: int) -> tuple[Decision, ...]:
-    """Return the decisions; what is held before reasoning is held because that is bound to it.
-
-    `last_bound` is the position of the last element with such reasoning.
-    """
-    return tuple(
-        Decision(decision.result, "bound")
-        if decision.reason == "held" and decision.result.element < last_bound
-        else decision
-        for decision in decisions
-    )
+    if not _is_maskable(result, rendering):
+        return Decision(result, "not_string")
+    template = parse_template(rendering.template, rendering.arguments_chars)
+    own = templates.get(result.tool)
+    return _mask(result, rendering, *((template,) if own is None else (own, template)))
 
 
 def _add_move(moves: tuple[Move, ...], move: Move, *, slides: bool) -> tuple[Move, ...]:

@@ -187,7 +187,7 @@ MUTATIONS = (
     Mutation(
         "reasoning that is bound to what precedes it",
         DECIDE,
-        "has_moved = not fresh or decisions[fresh[0]].result.element >= last_bound",
+        "has_moved = not fresh or decisions[fresh[0]].result.element >= bound_until",
         "has_moved = True",
         "tests/spec/test_11_bound_reasoning.py",
     ),
