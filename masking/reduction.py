@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from typing import Literal
 
 from masking.conversation import Conversation, bind, find_answers
@@ -167,7 +167,8 @@ def count_chars(elements: Iterable[Element]) -> int:
 class _Reduction:
     """The stages, over one conversation.
 
-    `_kept` are the positions of the elements that no stage touches.
+    `_kept` are the positions of the elements that no stage touches, and `_leading` is the number of
+    the system's at the beginning.
     """
 
     def __init__(
@@ -184,11 +185,11 @@ class _Reduction:
         # not read, with what these belong to.
         elements, recent = conversation.elements, options.preserve_recent_raw_turns
         others = [at for at, element in enumerate(elements) if element.speaker != "system"]
+        self._leading = others[0] if others else len(elements)
         last = conversation.last_answer
         unread = {each.element for each in conversation.results if each.element > last}
         old = frozenset(others[:-recent] if recent > 0 else others) - unread
-        kept = [at for at in range(len(elements)) if at not in old]
-        self._kept = self._add_whole_answers(close_over_pairs(kept, self._pairs))
+        self._kept = self._close(frozenset(range(len(elements))) - old)
 
     def mask(self, plan: ReductionPlan) -> ReductionPlan:
         """Replace the observations that are not kept."""
@@ -216,16 +217,12 @@ class _Reduction:
         kept = self._kept
         if conversation.wire.role_order == "alternating":
             # The assistant must speak next. While another does, its answer before that is kept too.
-            while (first := self._first_spoken(kept)) is not None:
-                if conversation.elements[first].speaker == "assistant":
-                    break
-                before = [
-                    at for at in range(first) if conversation.elements[at].speaker == "assistant"
-                ]
+            spoken = [at for at, e in enumerate(conversation.elements) if e.speaker == "assistant"]
+            while (first := self._first_spoken(kept)) is not None and first not in spoken:
+                before = [at for at in spoken if at < first]
                 if not before:
                     break
-                longer = self._add_whole_answers(kept | {before[-1]})
-                kept = close_over_pairs(longer, self._pairs)
+                kept = self._close(kept | {before[-1]})
         rest = self._drop_others(plan, kept)
         if not rest.dropped or max_chars <= 0:
             return plan
@@ -234,12 +231,11 @@ class _Reduction:
             tuple(self._quotable(rest.dropped)),
             max_chars,
         )
-        leading = takewhile(lambda element: element.speaker == "system", conversation.elements)
         return replace(
             rest,
             stage="summarization",
             summary=conversation.wire.user_message(summary),
-            summary_at=sum(1 for _ in leading),
+            summary_at=self._leading,
             size_after=rest.size_after + len(summary),
         )
 
@@ -309,26 +305,19 @@ class _Reduction:
             size_after=count_chars(elements[position] for position in kept),
         )
 
-    def _add_whole_answers(self, kept: frozenset[int]) -> frozenset[int]:
-        """Return the positions in `kept`, and those of each answer that one of them is a part of.
+    def _close(self, kept: frozenset[int]) -> frozenset[int]:
+        """Return the positions in `kept`, and those of all that belongs to one of them.
 
-        A provider refuses reasoning without the words or calls that it led to, and these without
-        it.
+        That is the rest of its answer, as a provider refuses reasoning without the words or calls
+        that it led to, and these without it; and what is paired with it.
         """
-        conversation = self._conversation
-        if not conversation.wire.answers_in_runs:
-            return kept
-        answers = (answer for answer in conversation.answers if not kept.isdisjoint(answer))
-        return kept.union(*answers)
+        answers = self._conversation.answers
+        kept = kept.union(*(answer for answer in answers if not kept.isdisjoint(answer)))
+        return close_over_pairs(kept, self._pairs)
 
     def _first_spoken(self, kept: Collection[int]) -> int | None:
         """Return the first position that is kept after the leading elements of the system."""
-        leading = True
-        for at, element in enumerate(self._conversation.elements):
-            leading = leading and element.speaker == "system"
-            if at in kept and not leading:
-                return at
-        return None
+        return min((at for at in kept if at >= self._leading), default=None)
 
 
 def _is_users_own(element: Element) -> bool:
