@@ -395,22 +395,15 @@ def shortens_bound_prefix(arrived: Arrived) -> bool:
 
 def shortened_texts(arrived: Arrived | None) -> Iterator[str]:
     """Yield each text that is sent shortened, whole, without what follows it and stays."""
-    if arrived is None:
-        return
-    for each in arrived.shortened:
-        result = arrived.client.results[each.place]
-        cut = {replacement.path for replacement in each.replacements}
-        for slot, text in zip(result.slots, result.texts, strict=True):
-            if (*result.path, *slot) in cut:
-                yield text
+    for each in () if arrived is None else arrived.shortened:
+        yield from arrived.client.results[each.place].texts_replaced(each.replacements)
 
 
 def find_left_out(arrived: Arrived, shortened: LongResult) -> Iterator[str]:
     """Yield what is left out of each text of a shortened result."""
     words = shortened.words
-    if words is None:
-        return
-    for text in arrived.client.results[shortened.place].texts:
+    texts = arrived.client.results[shortened.place].texts
+    for text in () if words is None else texts:
         if len(text) > words.max_chars:
             end, start = find_cut(text, words.head_chars, words.tail_chars)
             yield text[end:start]

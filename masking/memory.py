@@ -186,7 +186,6 @@ class BoundaryMemory:
         if past is not None:
             state = "cold" if now - past.sent > lifetime else "warm"
         context = ConversationContext(
-            opening,
             answers,
             read,
             ids.__getitem__,

@@ -5,7 +5,7 @@ dataclass.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import orjson
@@ -159,6 +159,13 @@ class ToolResult(NamedTuple):
         path, text = (*self.list_path, self.element, *self.slots[number]), self.texts[number]
         tail = self.tails[number] if self.tails else ""
         return Replacement(path, text + tail, placeholder + tail, self.wrap)
+
+    def texts_replaced(self, replacements: "Iterable[Replacement]") -> Iterator[str]:
+        """Yield its texts that these replace, as the client wrote them, without their tails."""
+        paths = {each.path for each in replacements if each.image is None}
+        for slot, text in zip(self.slots, self.client_texts or self.texts, strict=True):
+            if (*self.path, *slot) in paths:
+                yield text
 
     def replace_image(self, image: Image) -> "Replacement":
         """Return the replacement of one of its images."""

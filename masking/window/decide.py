@@ -141,7 +141,7 @@ PrefixState = Literal["first met", "warm", "cold"]
 class ConversationContext(NamedTuple):
     """What is known of a request besides its messages: its conversation, and the past of that.
 
-    opening, answers: by what the conversation is recognized.
+    answers: by what the conversation is recognized.
     read: the digests of the tool results that the model had read before each answer.
     identify: returns what tells the tool result at a place from every other one.
     anchor: the request's place in its conversation.
@@ -156,7 +156,6 @@ class ConversationContext(NamedTuple):
         with its opening: a user who has gone back may come from any of them.
     """
 
-    opening: bytes
     answers: Sequence[bytes]
     read: Sequence[bytes]
     identify: Callable[[int], ResultId]

@@ -309,9 +309,4 @@ def masked_texts(decisions: Iterable[Decision]) -> Iterator[str]:
     """
     for decision in decisions:
         if decision.reason == "masked" and decision.scenario is None:
-            result = decision.result
-            replaced = {r.path for r in decision.replacements if r.image is None}
-            texts = result.client_texts or result.texts
-            for slot, text in zip(result.slots, texts, strict=True):
-                if (*result.path, *slot) in replaced:
-                    yield text
+            yield from decision.result.texts_replaced(decision.replacements)
