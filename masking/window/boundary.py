@@ -13,13 +13,12 @@ only the last request is decided.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import accumulate
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from masking.conversation import Conversation
 from masking.history import Copyable, History
@@ -626,43 +625,29 @@ class PinnedResults(Copyable):
         self._kept_images = policy.kept_images
         self._keep_latest_turns = policy.keep_latest_turns
         self._kept_turns_beyond_window = policy.keep_latest_turns - policy.window_turns
-        self._last_of_tool: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._last_of_tool: dict[str, tuple[int, ...]] = {}
         self._by_tool: set[int] = set()
-        self._last_with_images: deque[tuple[int, int]] = deque()
-        """The places of these results, and how many images each holds."""
-        self._images = 0
-        """How many images they hold together."""
-        self._by_images: set[int] = set()
+        self._with_images: tuple[tuple[int, int], ...] = ()
+        """The places of the last results with images, and how many images each holds."""
         self._latest: dict[Target, tuple[int, int]] = {}
         """The place and the turn of the latest result of each target."""
-
-    def copy(self) -> Self:
-        """Return an independent copy."""
-        other = super().copy()
-        last_of_tool = {tool: deque(last) for tool, last in self._last_of_tool.items()}
-        other._last_of_tool = defaultdict(deque, last_of_tool)
-        return other
 
     def add(self, place: int, tool: str | None, images: int) -> list[int]:
         """Add the next result; return those that it releases from the last of a tool or images."""
         released = []
         if tool is not None and self._last_k > 0:
-            last = self._last_of_tool[tool]
-            last.append(place)
+            last = (*self._last_of_tool.get(tool, ()), place)
             self._by_tool.add(place)
             if len(last) > self._last_k:
-                released.append(last.popleft())
-                self._by_tool.remove(released[-1])
+                released.append(last[0])
+                self._by_tool.remove(last[0])
+            self._last_of_tool[tool] = last[-self._last_k :]
         if images and self._kept_images:
-            with_images = self._last_with_images
-            with_images.append((place, images))
-            self._by_images.add(place)
-            self._images += images
-            while self._images - with_images[0][1] >= self._kept_images:
-                oldest, held = with_images.popleft()
-                self._images -= held
-                self._by_images.remove(oldest)
-                released.append(oldest)
+            last_images = (*self._with_images, (place, images))
+            while sum(count for _, count in last_images[1:]) >= self._kept_images:
+                released.append(last_images[0][0])
+                last_images = last_images[1:]
+            self._with_images = last_images
         return released
 
     def add_latest(self, place: int, turn: int, target: Target) -> tuple[int, int] | None:
@@ -675,7 +660,7 @@ class PinnedResults(Copyable):
 
     def is_pinned(self, place: int) -> bool:
         """Whether a result is among the last of its tool, or holds one of the last images."""
-        return place in self._by_tool or place in self._by_images
+        return place in self._by_tool or any(place == at for at, _ in self._with_images)
 
     def leaves_at(self, turn: int, *, is_latest: bool) -> int:
         """Return the turn that the window's edge must pass before a result of `turn` may go."""
@@ -688,7 +673,7 @@ class PinnedResults(Copyable):
         for place, turn in self._latest.values():
             if self.leaves_at(turn, is_latest=True) >= edge:
                 found[place] = "latest"
-        found |= dict.fromkeys(self._by_images, "last_images")
+        found |= {place: "last_images" for place, _ in self._with_images}
         found |= dict.fromkeys(self._by_tool, "last_k")
         return found
 
