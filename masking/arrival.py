@@ -80,7 +80,7 @@ OUTCOMES: Mapping[LongResultOutcome, str] = {
 class ShortenedWords(NamedTuple):
     """How a result was shortened: a setting that is changed must not change what was sent.
 
-    max_chars, head_chars, tail_chars: in code points, as in `ArrivalPolicy`.
+    All but the marker is in code points, as in `ArrivalPolicy`.
     """
 
     max_chars: int
@@ -253,7 +253,7 @@ def decide_arrivals(
     conversation: Conversation, policy: ArrivalPolicy, sent: SentResults | None = None
 ) -> tuple[LongResult, ...]:
     """Decide the long results of a request, in order; without `sent`, by the request alone."""
-    results, history = conversation.results, conversation.history
+    results = conversation.results
     if not policy.enabled and (sent is None or sent.least is None):
         return ()
 
@@ -262,13 +262,12 @@ def decide_arrivals(
     least = min(bound for bound in bounds if bound is not None)
     places = [place for place, result in enumerate(results) if _find_longest(result) > least]
     found = [results[place] for place in places]
-    evaluated = history.map_each(_evaluate, found, policy, is_same=is_same)
+    evaluated = conversation.history.map_each(_evaluate, found, policy, is_same=is_same)
 
     decided = []
     # By call, whether its latest long result was shortened, and in which turn.
-    latest: dict[CallKey, tuple[bool, int]] = {}
-    if sent is not None:
-        latest = {key: (was_shortened, -1) for key, was_shortened in sent.asked.items()}
+    asked = NOTHING_ASKED if sent is None else sent.asked
+    latest = {key: (was_shortened, -1) for key, was_shortened in asked.items()}
     for place, result, own in zip(places, found, evaluated, strict=True):
         turn = -1 if result.turn is None else result.turn  # the call is not in the request
         key = None if turn < 0 else call_key(result.tool, result.arguments)
@@ -287,8 +286,8 @@ def decide_arrivals(
             words = policy.words
             # An agent that has seen it and asks again gets all of it: shortened once more, it would
             # make the agent ask forever.
-            was_shortened, asked = (False, 0) if key is None else latest.get(key, (False, 0))
-            if was_shortened and asked < turn:
+            was_shortened, then = (False, 0) if key is None else latest.get(key, (False, 0))
+            if was_shortened and then < turn:
                 outcome = "asked_again"
         if outcome != "shortened":
             words, replacements = None, ()
@@ -395,15 +394,18 @@ def shortens_bound_prefix(arrived: Arrived) -> bool:
 
 def shortened_texts(arrived: Arrived | None) -> Iterator[str]:
     """Yield each text that is sent shortened, whole, without what follows it and stays."""
-    for each in () if arrived is None else arrived.shortened:
+    if arrived is None:
+        return
+    for each in arrived.shortened:
         yield from arrived.client.results[each.place].texts_replaced(each.replacements)
 
 
 def find_left_out(arrived: Arrived, shortened: LongResult) -> Iterator[str]:
     """Yield what is left out of each text of a shortened result."""
     words = shortened.words
-    texts = arrived.client.results[shortened.place].texts
-    for text in () if words is None else texts:
+    if words is None:
+        return
+    for text in arrived.client.results[shortened.place].texts:
         if len(text) > words.max_chars:
             end, start = find_cut(text, words.head_chars, words.tail_chars)
             yield text[end:start]

@@ -136,21 +136,19 @@ def lay_out(conversation: Conversation) -> Layout:
         if known.size is None:
             known.size = wire.measure_element(known.item)
         total, contents = known.size
-        speaker, _, calls, _, is_bound = known.element
-        if is_bound:
+        element = known.element
+        if element.is_bound:
             bound.append((at, size))
-        if speaker != "assistant":
+        if element.speaker != "assistant":
             counts_on = False
         else:
             if not counts_on:
                 requests.append(RequestSize(size, turns, len(offsets)))
                 has_turn = False
             counts_on = wire.answers_in_runs
-            for call in calls if not has_turn else ():
-                if call.call_id is not None:
-                    turns += 1
-                    has_turn = True
-                    break
+            if not has_turn and element.is_turn:
+                turns += 1
+                has_turn = True
         for before, own in contents:
             offsets.append(size + before)
             turns_before.append(turns)

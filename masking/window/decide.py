@@ -1,7 +1,4 @@
-"""Decides every tool result of a request: old ones become placeholders, unless something keeps it.
-
-`decide` is the one road, with what is remembered of the conversation or without.
-"""
+"""Decides every tool result of a request: old ones become placeholders, unless a rule says no."""
 
 import json
 from bisect import bisect_left, insort
@@ -96,10 +93,10 @@ class Move(NamedTuple):
 class Past:
     """A conversation as it was sent: where it was first met, its moves, and its last request.
 
-    `sent` is when that request left, in seconds of any clock that does not go back. `cleared` says
-    whether the moves are those of what the provider was asked to clear; nothing is masked then.
-    `drops_reasoning` says whether it was asked to drop reasoning that no longer fits; each later
-    request asks, too.
+    sent: when that request left, in seconds of any clock that does not go back.
+    cleared: whether its moves say what the provider was asked to clear; nothing is masked then.
+    drops_reasoning: whether it was asked to drop reasoning that no longer fits; each later request
+        asks, too.
     """
 
     met: Anchor
@@ -123,10 +120,7 @@ class Past:
         *,
         slides: bool,
     ) -> "Past":
-        """Return the past that the next request has, after a move that took out `fresh` results.
-
-        Without any there was no move.
-        """
+        """Return the past of the next request, after a move that took out `fresh` results."""
         moves = self.moves
         if fresh:
             ids = tuple(map(context.identify, fresh))
@@ -227,8 +221,6 @@ def decide(
     With a `context`, the past of the conversation decides what stays masked: that is masked again,
     in the same words, whatever the settings say now, and no other result is masked because of what
     is remembered. Without one, the request alone does.
-
-    templates: by the tools' names, what placeholders these tools have in place of the policy's.
 
     If reasoning is to be kept, nothing before reasoning in the request is masked anew, and what was
     masked when the reasoning was made stays masked; without a past nobody knows what that was, and
@@ -420,7 +412,7 @@ def _evaluate(
     is_maskable = _is_maskable(result, rendering)
     is_error = policy.keep_errors and (
         result.is_error
-        or (is_maskable and looks_like_error("".join(result.texts), policy.error_words_max_chars))
+        or (is_maskable and looks_like_error(result.text, policy.error_words_max_chars))
     )
     if is_error:
         return Decision(result, "error")
@@ -475,11 +467,8 @@ def _mask(result: ToolResult, rendering: Rendering, *templates: Template) -> Dec
 
 def sort_by_position(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
     """Return the replacements of a result in the order of its parts."""
-
-    def indices(replacement: Replacement) -> list[int]:
-        return [step for step in replacement.path if isinstance(step, int)]
-
-    return tuple(sorted(replacements, key=indices))
+    in_order = sorted(replacements, key=lambda r: [at for at in r.path if isinstance(at, int)])
+    return tuple(in_order)
 
 
 def _named(result: ToolResult, policy: MaskPolicy) -> KeepReason | None:
@@ -506,14 +495,10 @@ def _named(result: ToolResult, policy: MaskPolicy) -> KeepReason | None:
 def find_asked_again(evaluated: Sequence[Decision], window_turns: int) -> Iterator[int]:
     """Yield the places of the tool results that were asked for again, in order.
 
-    Their call repeats one whose result had left the window. What precedes a result and its call
-    decides, and nothing later does, so a result that is kept for this stays kept while a
-    conversation goes on. That is why the window counts here, and not the boundary, which depends on
-    prices, and on what is kept.
-
-    `evaluated` are the decisions on all results of a request as if each were old enough: a result
-    that stays whatever its age need not be asked for again. Where several earlier calls are equal,
-    the latest counts.
+    Their call repeats one whose result had left the window, and that `evaluated`, as if each were
+    old enough, does not keep; of several such calls the latest counts. Nothing later has a say, so
+    what is kept for this stays kept while a conversation goes on. That is why the window counts
+    here, and not the boundary, which depends on prices, and on what is kept.
     """
     earlier: defaultdict[CallKey, list[tuple[int, int]]] = defaultdict(list)
     for place, (result, *_) in enumerate(evaluated):
