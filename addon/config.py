@@ -379,7 +379,7 @@ def render_recall(settings: Settings, advice: Advice) -> str | None:
     if not (settings.recall.enabled and settings.any_changes):
         return None
     line = f"masked content is kept in {render_folder(settings.recall)}"
-    if not any(one.policy.template.names_recall for one in settings.with_rules):
+    if not any(one.policy.rendering.parsed.names_recall for one in settings.with_rules):
         shown = {"recall.enabled": True, "schema1.placeholder_template": _RECALLED}
         line += (
             ", but no placeholder shows the id to read it by. This one does: "

@@ -567,7 +567,7 @@ class Tables:
 
     def __post_init__(self) -> None:
         """Raise ConfigError if placeholders name an id and nothing is kept under it."""
-        if self.schema1.to_policy().template.names_recall and not self.recall.enabled:
+        if self.schema1.to_policy().rendering.parsed.names_recall and not self.recall.enabled:
             raise ConfigError(
                 "{recall} needs recall.enabled = true", "schema1.placeholder_template"
             )

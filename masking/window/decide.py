@@ -30,7 +30,7 @@ from masking.window.boundary import (
     measure_reasoning,
     window_edge,
 )
-from masking.window.placeholder import Rendering, Template, is_placeholder, parse_template
+from masking.window.placeholder import Rendering, Template, is_placeholder
 from masking.window.policy import MaskPolicy
 from masking.window.signs import looks_like_error
 
@@ -385,9 +385,7 @@ def evaluate(
     They are all results of a request, or the first of them.
     """
     rendering = policy.rendering if prices.slides else policy.shrinking_rendering
-    evaluated = history.map_each(
-        _evaluate, results, policy, rendering, policy.template, templates, is_same=is_same
-    )
+    evaluated = history.map_each(_evaluate, results, policy, rendering, templates, is_same=is_same)
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.
         for place in [*find_asked_again(evaluated, policy.window_turns)]:
@@ -401,11 +399,7 @@ def is_same(was: ToolResult, result: ToolResult) -> bool:
 
 
 def _evaluate(
-    result: ToolResult,
-    policy: MaskPolicy,
-    rendering: Rendering,
-    template: Template,
-    templates: Templates,
+    result: ToolResult, policy: MaskPolicy, rendering: Rendering, templates: Templates
 ) -> Decision:
     if named := _named(result, policy):
         return Decision(result, named)
@@ -418,7 +412,7 @@ def _evaluate(
         return Decision(result, "error")
     if not is_maskable:
         return Decision(result, "not_string")
-    return _mask(result, rendering, templates.get(result.tool, template))
+    return _mask(result, rendering, templates.get(result.tool) or rendering.parsed)
 
 
 def _masks_texts(result: ToolResult, rendering: Rendering) -> bool:
@@ -670,8 +664,7 @@ def _mask_in_words(result: ToolResult, rendering: Rendering, templates: Template
     rendering = rendering._replace(in_lists=rendering.in_lists or not rendering.images)
     if not _is_maskable(result, rendering):
         return Decision(result, "not_string")
-    template = parse_template(rendering.template, rendering.arguments_chars)
-    own = templates.get(result.tool)
+    own, template = templates.get(result.tool), rendering.parsed
     return _mask(result, rendering, *((template,) if own is None else (own, template)))
 
 

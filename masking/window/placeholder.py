@@ -196,6 +196,11 @@ class Rendering(NamedTuple):
     arguments_chars: int = DEFAULT_ARGUMENTS_CHARS
     min_chars: int = 0
 
+    @property
+    def parsed(self) -> Template:
+        """Its template, parsed."""
+        return parse_template(self.template, self.arguments_chars)
+
 
 def is_placeholder(result: ToolResult, place: int, template: Template) -> bool:
     """Whether a text of a result is its placeholder, or that of an image in it."""

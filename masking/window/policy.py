@@ -11,7 +11,6 @@ from masking.window.placeholder import (
     MAX_ARGUMENTS_CHARS,
     SHIPPED_TEMPLATE,
     Rendering,
-    Template,
     parse_template,
 )
 
@@ -194,11 +193,6 @@ class MaskPolicy:
     def kept_images(self) -> int:
         """How many of the last images stay because they are the last."""
         return max(0, self.keep_last_images) if self.mask_images else 0
-
-    @cached_property
-    def template(self) -> Template:
-        """The template of the placeholders, parsed."""
-        return parse_template(self.placeholder_template, self.placeholder_arguments_chars)
 
     @cached_property
     def estimated_loss(self) -> float:

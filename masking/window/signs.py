@@ -35,15 +35,10 @@ _SIGNS = {
     "Error: ": re.compile(r"[\w.$]{0,120}Error: "),
     "Exception: ": re.compile(r"[\w.$]{0,120}Exception: "),
     "is_error": re.compile(r"\W{0,8}is_error\W{1,4}true\b", re.IGNORECASE),
-    "xit code": _EXIT_CODE,
-    "xit Code": _EXIT_CODE,
-    "XIT CODE": _EXIT_CODE,
     "xit_code": re.compile(_EXIT_CODE.pattern + _CODEX_EXIT_CODE, _EXIT_CODE.flags),
     "Script failed": re.compile(r"Script failed\r?$", re.MULTILINE),
-    "xitCode": _EXIT_CODE,
-    "xit status": _EXIT_CODE,
-    "xited with": _EXIT_CODE,
-    "eturncode": _EXIT_CODE,
+    **dict.fromkeys(("xit code", "xit Code", "XIT CODE", "xitCode"), _EXIT_CODE),
+    **dict.fromkeys(("xit status", "xited with", "eturncode"), _EXIT_CODE),
 }
 """By cue, the pattern that must match at the start of the cue's line. One pass finds all cues;
 regular expressions over the whole text would take ten times as long."""

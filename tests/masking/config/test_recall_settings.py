@@ -104,7 +104,7 @@ def test_arguments_are_shortened_alike_wherever_they_stand() -> None:
 
 def test_in_python_a_placeholder_may_name_an_id() -> None:
     policy = MaskPolicy(placeholder_template="{recall}")
-    assert policy.template.names_recall
-    assert not replace(policy, placeholder_template="{arguments}").template.names_recall
+    assert policy.rendering.parsed.names_recall
+    assert not replace(policy, placeholder_template="{arguments}").rendering.parsed.names_recall
     with pytest.raises(ConfigError):
         RedactionPolicy(placeholder_template="{recall}")
