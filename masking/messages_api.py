@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from masking.conversation import Conversation, read_conversation, with_targets
 from masking.edit.splice import apply
@@ -10,7 +10,6 @@ from masking.errors import WireError
 from masking.model import ChatMessage, Edits, replacements_of
 from masking.redaction import RedactionPolicy, decide_redactions
 from masking.reduction import (
-    InvariantStatus,
     ReductionOptions,
     ReductionStage,
     count_chars,
@@ -35,7 +34,7 @@ class ReductionResult:
     messages: list[ChatMessage]
     reduced: bool
     dropped_count: int
-    invariant_status: InvariantStatus
+    invariant_status: Literal["ok", "fallback"]
     masked_count: int
     masked_chars: int
     reduction_stage: ReductionStage | None
@@ -119,7 +118,7 @@ def reduce_history(messages: Messages, options: ReductionOptions) -> ReductionRe
         messages=edit_messages(conversation, plan.edits) if plan.changes else _as_list(messages),
         reduced=plan.changes,
         dropped_count=len(plan.dropped),
-        invariant_status=plan.invariant_status,
+        invariant_status="fallback" if plan.stage == "fallback" else "ok",
         masked_count=plan.masked_count,
         masked_chars=plan.masked_chars,
         reduction_stage=plan.stage,

@@ -24,7 +24,6 @@ from masking.window.placeholder import clip
 from masking.wire.format import WireFormat
 
 ReductionStage = Literal["masking", "summarization", "fallback"]
-InvariantStatus = Literal["ok", "fallback"]
 
 _FEWEST = 2
 """Elements that are never reduced, however long."""
@@ -99,11 +98,6 @@ class ReductionPlan:
     def changes(self) -> bool:
         """Whether there is anything to be done."""
         return bool(self.replaced or self.dropped)
-
-    @property
-    def invariant_status(self) -> InvariantStatus:
-        """Whether the last stage was reached, even if that was not enough."""
-        return "fallback" if self.stage == "fallback" else "ok"
 
     @property
     def edits(self) -> Edits:

@@ -60,12 +60,10 @@ class Template:
     """A parsed template: of a placeholder, or of the marker in a shortened text.
 
     pieces: literal texts and fields, alternating; a literal comes first.
-    pattern: the template in `%` notation, which renders three times as fast as a join.
     arguments_chars: the arguments are shortened to this length, in code points.
     """
 
     pieces: tuple[str, ...]
-    pattern: str
     arguments_chars: int
 
     @property
@@ -94,20 +92,13 @@ class Template:
         left_out: int = 0,
     ) -> str:
         """Return what stands for a text of this call and tool, or for what is left out of it."""
-        values: dict[str, object] = {
-            "tool_call_id": call_id[:MAX_NAME_CHARS],
-            "tool_name": (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
-            "original_chars": len(text),
-            "left_out_chars": left_out,
-        }
-        # What takes work is only worked out where it is wanted.
-        if _ARGUMENTS in self.pieces:
-            values["arguments"] = render_arguments(arguments, self.arguments_chars)
-        if _RECALL in self.pieces:
-            values["recall"] = recall_id(text)
+        values = self._describe_call(call_id, tool, arguments)
+        values[_CHARS], values[_LEFT_OUT] = str(len(text)), str(left_out)
+        if _RECALL in self.pieces:  # what takes work is only worked out where it is wanted
+            values[_RECALL] = recall_id(text)
         if _TOKENS in self.pieces:
-            values["original_tokens"] = estimate_tokens(text)
-        return self.pattern % values
+            values[_TOKENS] = str(estimate_tokens(text))
+        return "".join([values.get(piece, piece) for piece in self.pieces])
 
     def could_have_rendered(
         self, text: str, call_id: str, tool: str | None, arguments: object = None
@@ -115,12 +106,7 @@ class Template:
         """Whether `text` is this result's placeholder, with any numbers and any recall id."""
         if not all(literal in text for literal in self.pieces[::2]):  # as in most texts
             return False
-        values = {
-            _CALL_ID: call_id[:MAX_NAME_CHARS],
-            _TOOL: (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
-        }
-        if _ARGUMENTS in self.pieces:
-            values[_ARGUMENTS] = render_arguments(arguments, self.arguments_chars)
+        values = self._describe_call(call_id, tool, arguments)
         found = []
         for at, piece in enumerate(self.pieces):
             if piece not in _ANY:
@@ -130,6 +116,16 @@ class Template:
             else:
                 found.append(f"(?P<{piece[1:-1]}>{_ANY[piece]})")
         return re.fullmatch("".join(found), text) is not None
+
+    def _describe_call(self, call_id: str, tool: str | None, arguments: object) -> dict[str, str]:
+        """Return the values of the fields that a call has."""
+        values = {
+            _CALL_ID: call_id[:MAX_NAME_CHARS],
+            _TOOL: (tool or UNKNOWN_TOOL)[:MAX_NAME_CHARS],
+        }
+        if _ARGUMENTS in self.pieces:
+            values[_ARGUMENTS] = render_arguments(arguments, self.arguments_chars)
+        return values
 
     def is_in(self, text: str, arguments: object) -> bool:
         """Whether a text has this call's marker in it, with any numbers and any recall id.
@@ -176,9 +172,7 @@ def _parse(template: str, arguments_chars: int, fields: Collection[str], path: s
     if unknown is not None:
         known = ", ".join(sorted(fields))
         raise ConfigError(f"unknown field {unknown} (known: {known})", path)
-    named = {field: f"%({field[1:-1]})s" for field in fields}
-    pattern = "".join(named.get(piece, piece.replace("%", "%%")) for piece in pieces)
-    return Template(pieces, pattern, arguments_chars)
+    return Template(pieces, arguments_chars)
 
 
 class Rendering(NamedTuple):
