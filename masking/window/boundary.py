@@ -12,7 +12,7 @@ only the last request is decided.
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -511,9 +511,9 @@ class Boundary(Copyable):
 
     def _find_dropped(self, offset: float, end: float) -> list[int]:
         """Return the places of the reasoning in between that is not dropped yet."""
-        first = bisect_left(self._reasoning, offset, key=lambda each: each.offset)
-        places = range(first, bisect_left(self._reasoning, end, key=lambda each: each.offset))
-        return [place for place in places if place not in self._dropped]
+        placed = enumerate(self._reasoning)
+        between = [place for place, each in placed if offset <= each.offset < end]
+        return [place for place in between if place not in self._dropped]
 
     def _keeps_promise(self, price: float, saving: float) -> bool:
         """Whether the promise would hold if this were the conversation's last request."""

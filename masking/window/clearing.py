@@ -67,8 +67,8 @@ def decide_clearing(
     cleared: dict[int, list[int]] = {}
     for move in past.moves:
         known = layout.requests[move.anchor.answers].results
-        places = [place for place, _, _ in move.results if place < known]
-        cleared[move.anchor.answers] = [*cleared.get(move.anchor.answers, ()), *places]
+        places = cleared.setdefault(move.anchor.answers, [])
+        places += [place for place, _, _ in move.results if place < known]
     sent = find_sent_moves(past, cleared, context, limits)
     boundary = Boundary.at_last(layout, candidates, policy, prices, sent, conversation.history)
     if limits.asks_summary and boundary.allows_whole():
