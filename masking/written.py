@@ -6,6 +6,7 @@ imported here, so a fault there is no fault here.
 
 import json
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -21,6 +22,7 @@ _NAME_CHARS = 64
 _UNKNOWN_TOOL = "inconnu"
 _RECALL_BYTES = 8
 _DOTS = "..."
+_DEEPEST = 20
 
 _MOST_ALIKE = 100
 """How often a text may say by itself what a marker says."""
@@ -89,11 +91,31 @@ def _write_arguments(arguments: object, max_chars: int) -> str:
     """Return a call's arguments on one line; no more than four times `max_chars` is looked at."""
     text = arguments if isinstance(arguments, str) else ""
     if not (arguments is None or isinstance(arguments, str)):
-        text = json.dumps(arguments, ensure_ascii=False)
+        for piece in _spell(arguments):
+            text += piece
+            if len(text) > 4 * max_chars:
+                break
     line = " ".join(text[: 4 * max_chars].split())
     if len(text) > 4 * max_chars:
         line += _DOTS
     return printable(_cut(line, max_chars)) or "{}"
+
+
+def _spell(value: object, levels: int = _DEEPEST) -> Iterator[str]:
+    """Yield a value's JSON in pieces, with dots for objects and lists that are nested deeper."""
+    if not isinstance(value, (dict, list)):
+        yield json.dumps(value, ensure_ascii=False)
+    elif not levels:
+        yield _DOTS
+    else:
+        opens, closes = "{}" if isinstance(value, dict) else "[]"
+        yield opens
+        for place, each in enumerate(value):
+            yield ", " if place else ""
+            if isinstance(value, dict):
+                yield f"{json.dumps(each, ensure_ascii=False)}: "
+            yield from _spell(value[each] if isinstance(value, dict) else each, levels - 1)
+        yield closes
 
 
 def _cut(line: str, max_chars: int) -> str:

@@ -572,6 +572,23 @@ def test_a_result_that_names_no_call_is_in_no_pair() -> None:
         prove_order(messages, wrong)
 
 
+@pytest.mark.parametrize("depth", [0, 19, 20, 400])
+def test_arguments_are_written_alike_however_deep(depth: int) -> None:
+    arguments: object = {"n": [1, None, True, 0.5, "é"], "empty": [{}, []]}
+    for _ in range(depth):
+        arguments = [arguments]
+    call = {"type": "tool_use", "id": "a", "name": "read", "input": {"deep": arguments}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": LONG}
+    asked = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    policy = PricedPolicy(
+        True, 1, placeholder_template="{arguments}", placeholder_arguments_chars=1_000
+    )
+    request = read_request(json.dumps({"messages": asked * 3}).encode(), MESSAGES)
+    step = meet(request, Strategies(schema1=policy), prices_of(policy), prover=Prover())
+    reasons = [each.reason for each in step.rewrite().decisions]
+    assert ["masked", "masked", "in_window"] == reasons
+
+
 def test_no_pairs_take_forever() -> None:
     """Each result answers the last of the calls that are left."""
     names = [f"tool_{number}" for number in range(500)]
