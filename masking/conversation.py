@@ -547,6 +547,7 @@ def bind(
     name and order.
     """
     binder = history.fold(_Binder, elements, wire, list_path, unstable_tail=UNSTABLE_TAIL)
+    binder.close()
     return binder.turns, tuple(binder.results)
 
 
@@ -555,11 +556,11 @@ _Declared = tuple[int | None, str | None, object]
 
 _UNDECLARED: _Declared = (None, None, None)
 
-_Id = tuple[tuple[_Declared, ...], tuple[int, ...]]
-"""An id in the last turn that declared it: its calls there, and the places of their results. An id
-that none has declared yet has results alone. It is replaced, never changed, so copies share it."""
+_Id = tuple[int | None, int, int]
+"""An id: the last turn that declared it, how many calls of it that has, and how many results of it
+came since; of an id that none has declared yet, how many came."""
 
-_NO_ID: _Id = ((), ())
+_NO_ID: _Id = (None, 0, 0)
 
 
 class _Binder(Fold[Element]):
@@ -572,6 +573,11 @@ class _Binder(Fold[Element]):
         self._list_path = list_path
         self._elements = 0
         self._ids: dict[str, _Id] = {}
+        self._calls: dict[tuple[str, int], _Declared] = {}
+        self._places: dict[tuple[str, int], int] = {}
+        """The calls and the results that are counted of an id, by it and their number."""
+        self._early: set[str] = set()
+        """The ids in the answer so far of which results came before their calls."""
         self._open_calls = _OpenCalls() if wire.pairs_by_order else None
         self._in_answer = False
         """Whether the next element of the assistant continues the answer of the last one."""
@@ -580,16 +586,26 @@ class _Binder(Fold[Element]):
         """Bind the results of the next element."""
         speaker, _, calls, found, _ = element
         if speaker != "assistant":
-            self._in_answer = False
+            self.close()
         elif element.is_turn:
             self._declare(calls)
         for result in found:
             self._bind(result)
         self._elements += 1
 
+    def close(self) -> None:
+        """End an answer: the last call of an id has all further results that came before it."""
+        self._in_answer = False
+        for call_id in self._early:
+            _, calls, results = self._ids[call_id]
+            for number in range(calls, results):
+                self._bind_early(call_id, number, self._calls[call_id, calls - 1])
+        self._early.clear()
+
     def _declare(self, calls: Sequence[Call]) -> None:
         """Add the calls of an answer, or of the next part of one."""
         if not self._in_answer:
+            self.close()
             self.turns += 1
             if self._open_calls is not None:
                 self._open_calls.clear()
@@ -603,35 +619,39 @@ class _Binder(Fold[Element]):
                     self._declare_id(call.call_id, declared)
 
     def _declare_id(self, call_id: str, declared: _Declared) -> None:
-        """Add a call by its id; it gets the results of the id that no earlier call has."""
-        calls, places = self._ids.get(call_id, _NO_ID)
-        turn, tool, arguments = declared
-        if calls and calls[0][0] != turn:  # the id is used again, in a later turn
-            calls, places = _NO_ID
-        self._ids[call_id] = (*calls, declared), places
-        # The last call of an id has all further results, until its turn declares the id once more.
-        further = places[len(calls) :]
-        for place in further:
-            self.results[place] = self.results[place]._replace(
-                turn=turn, tool=tool, arguments=arguments
-            )
-        if further and self._open_calls is not None:
-            self._open_calls.take(call_id)
+        """Add a call by its id; it gets the result of the same number, if that came before it."""
+        last, calls, results = self._ids.get(call_id, _NO_ID)
+        if calls and last != declared[0]:  # the id is used again, in a later turn
+            calls = results = 0
+        self._ids[call_id] = declared[0], calls + 1, results
+        self._calls[call_id, calls] = declared
+        if results > calls:
+            self._bind_early(call_id, calls, declared)
+            self._early.add(call_id)
+            if self._open_calls is not None:
+                self._open_calls.take(call_id)
+
+    def _bind_early(self, call_id: str, number: int, declared: _Declared) -> None:
+        place, (turn, tool, arguments) = self._places[call_id, number], declared
+        self.results[place] = self.results[place]._replace(
+            turn=turn, tool=tool, arguments=arguments
+        )
 
     def _bind(self, result: ToolResult) -> None:
         """Add a result of the current element, bound to its call."""
         call_id = result.call_id or ""
         declared = _UNDECLARED
-        calls, places = self._ids.get(call_id, _NO_ID)
+        last, calls, results = self._ids.get(call_id, _NO_ID)
         if calls:
-            declared = calls[min(len(places), len(calls) - 1)]
+            declared = self._calls[call_id, min(results, calls - 1)]
             if self._open_calls is not None:
                 declared = self._open_calls.take(call_id) or declared
         elif self._open_calls is not None:
             declared = self._open_calls.answer(result)
         turn, tool, arguments = declared
         if call_id and (calls or turn is None):
-            self._ids[call_id] = calls, (*places, len(self.results))
+            self._ids[call_id] = last, calls, results + 1
+            self._places[call_id, results] = len(self.results)
         before_tool, images = result[:7], result.images
         bound = (tool, images, self._elements, self._list_path, turn, None, arguments)
         self.results.append(make(ToolResult, (*before_tool, *bound, result.client_texts)))

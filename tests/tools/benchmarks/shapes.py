@@ -155,13 +155,28 @@ def _answered_backwards(size: int) -> list[Step]:
     return [Model((*calls,)), Tools((*results,)), *turns(40)]
 
 
+def _one_id_in_a_turn(size: int) -> list[Step]:
+    """One turn of many calls with one id, and a result for each."""
+    return [Model((Ask("a"),) * size), Tools((Give("a", _TEXT),) * size), *turns(40)]
+
+
+def _one_id_answered_early(size: int) -> list[Step]:
+    """The same, but the results come before their calls."""
+    return [Tools((Give("a", _TEXT),) * size), Model((Ask("a"),) * size), *turns(40)]
+
+
 def _many_reminders(size: int) -> list[Step]:
     """A result that ends with many reminders, which claude-code appends."""
     text = _TEXT + "<system-reminder>Go on.</system-reminder>\n" * size
     return [Model((Ask("a"),)), Tools((Give("a", text),)), *turns(40)]
 
 
-TOLD = {"answered backwards": _answered_backwards, "many reminders": _many_reminders}
+TOLD = {
+    "answered backwards": _answered_backwards,
+    "one id in a turn": _one_id_in_a_turn,
+    "one id, answered early": _one_id_answered_early,
+    "many reminders": _many_reminders,
+}
 """Shapes that every format is measured with."""
 
 SHAPES = {
