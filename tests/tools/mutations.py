@@ -68,15 +68,29 @@ MUTATIONS = (
     Mutation(
         "pairing of ids that are used again",
         "masking/conversation.py",
-        "self._ids[call_id] = (*calls, declared), places",
-        "self._ids.setdefault(call_id, ((*calls, declared), places))",
+        "self._ids[call_id] = declared[0], calls + 1, results",
+        "self._ids.setdefault(call_id, (declared[0], calls + 1, results))",
         "tests/spec/test_03_pairing.py",
     ),
     Mutation(
         "calls of an earlier turn that nothing answered",
         "masking/conversation.py",
-        "if calls and calls[0][0] != turn:",
+        "if calls and last != declared[0]:",
         "if False:",
+        "tests/spec/test_20_reference.py",
+    ),
+    Mutation(
+        "further results that came before their calls",
+        "masking/conversation.py",
+        "for number in range(calls, results):",
+        "for number in range(calls + 1, results):",
+        "tests/spec/test_03_pairing.py",
+    ),
+    Mutation(
+        "a result that came before the call of its number",
+        "masking/conversation.py",
+        "self._bind_early(call_id, calls, declared)",
+        "pass",
         "tests/spec/test_20_reference.py",
     ),
     Mutation(
