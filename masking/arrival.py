@@ -161,7 +161,7 @@ class ArrivalPolicy(ArrivalSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        longest = self.head_chars + self.tail_chars + self.marker.longest_marker
+        longest = self.head_chars + self.tail_chars + self.marker.longest
         if longest > self.max_chars:
             raise ConfigError(
                 f"must be at least {longest:,}: head, tail and the longest marker", "max_chars"

@@ -78,18 +78,17 @@ def splice(
     if ascii_only is None:
         ascii_only = body.isascii()
     try:
-        expected = apply(document, edits, list_path)
         # The fast way looks for the bytes of each text, as most clients would have written them, in
         # the order of the request, and replaces them. It parses nothing, so it may find the same
         # bytes elsewhere: in a key, or in an equal text that must stay. The proof notices that.
         spliced = None if edits.moves else _cut_quickly(body, edits.replacements, ascii_only)
-        if spliced is not None and _is_proven(spliced, expected):
+        if spliced is not None and _is_proven(spliced, document, edits, list_path):
             return spliced
         # The exact way walks the text to the values themselves: where a client escapes otherwise or
         # repeats a key, and where elements are dropped or inserted. Only edits for another body, or
         # a bug here, can make it fail; so its outcome is proven, too.
         spliced = _cut_exactly(body, edits, list_path, ascii_only)
-        if _is_proven(spliced, expected):
+        if _is_proven(spliced, document, edits, list_path):
             return spliced
     except RecursionError:
         raise WireError("nested too deeply") from None
@@ -161,12 +160,32 @@ def _insert(
     return (text[:start] + new + text[end:]).encode()
 
 
-def _is_proven(spliced: bytes, expected: object) -> bool:
-    """Whether the bytes decode to the document with exactly the edits."""
+def _is_proven(
+    spliced: bytes, document: Mapping[str, object], edits: Edits, list_path: Path
+) -> bool:
+    """Whether the bytes decode to the document with exactly these edits."""
     try:
-        return bool(decode(spliced) == expected)
+        outcome = decode(spliced)
     except WireError:
         return False
+    if edits.moves:
+        return bool(outcome == apply(document, edits, list_path))
+    # Nearly always only texts were replaced, and then the document need not be copied: at each path
+    # the outcome must have the new value, and once the old one is put back there, it must equal the
+    # document. So every edit was made, and no other.
+    try:
+        for replacement in edits.replacements:
+            *parents, last = replacement.path
+            after: Any = outcome
+            before: Any = document
+            for step in parents:
+                after, before = after[step], before[step]
+            if after[last] != replacement.value:
+                return False
+            after[last] = before[last]
+    except (LookupError, TypeError):  # what was cut out was another text, or a key
+        return False
+    return bool(outcome == document)
 
 
 def _cut_quickly(

@@ -45,7 +45,11 @@ _MARKER_FIELDS = frozenset({_LEFT_OUT, _CHARS, _ARGUMENTS, _RECALL})
 _LONGEST_NUMBER = 20
 """In digits: no text has 10**20 characters."""
 
-_LENGTHS = {_LEFT_OUT: _LONGEST_NUMBER, _CHARS: _LONGEST_NUMBER, _RECALL: RECALL_ID_CHARS}
+_LENGTHS = {
+    **dict.fromkeys((_CHARS, _TOKENS, _LEFT_OUT), _LONGEST_NUMBER),
+    **dict.fromkeys((_CALL_ID, _TOOL), MAX_NAME_CHARS),
+    _RECALL: RECALL_ID_CHARS,
+}
 _NUMBER, _ID = f"0|[1-9][0-9]{{0,{_LONGEST_NUMBER - 1}}}", f"[0-9a-f]{{{RECALL_ID_CHARS}}}"
 _ANY = {_CHARS: _NUMBER, _TOKENS: _NUMBER, _RECALL: _ID}
 """What matches a field of a placeholder whose value only the text tells that it hides."""
@@ -61,10 +65,12 @@ class Template:
 
     pieces: literal texts and fields, alternating; a literal comes first.
     arguments_chars: the arguments are shortened to this length, in code points.
+    longest: how many code points it has at most, filled in.
     """
 
     pieces: tuple[str, ...]
     arguments_chars: int
+    longest: int
 
     @property
     def blanks(self) -> str:
@@ -76,12 +82,6 @@ class Template:
     def names_recall(self) -> bool:
         """Whether it has the id under which the text can be recalled."""
         return _RECALL in self.pieces
-
-    @property
-    def longest_marker(self) -> int:
-        """How many code points a marker has at most."""
-        lengths = {**_LENGTHS, _ARGUMENTS: self.arguments_chars}
-        return sum(lengths.get(piece, len(piece)) for piece in self.pieces)
 
     def render(
         self,
@@ -104,7 +104,8 @@ class Template:
         self, text: str, call_id: str, tool: str | None, arguments: object = None
     ) -> bool:
         """Whether `text` is this result's placeholder, with any numbers and any recall id."""
-        if not all(literal in text for literal in self.pieces[::2]):  # as in most texts
+        literals = self.pieces[::2]
+        if len(text) > self.longest or not all(each in text for each in literals):  # as most texts
             return False
         values = self._describe_call(call_id, tool, arguments)
         found = []
@@ -172,7 +173,8 @@ def _parse(template: str, arguments_chars: int, fields: Collection[str], path: s
     if unknown is not None:
         known = ", ".join(sorted(fields))
         raise ConfigError(f"unknown field {unknown} (known: {known})", path)
-    return Template(pieces, arguments_chars)
+    lengths = {**_LENGTHS, _ARGUMENTS: max(arguments_chars, len(_NO_ARGUMENTS))}
+    return Template(pieces, arguments_chars, sum(lengths.get(each, len(each)) for each in pieces))
 
 
 class Rendering(NamedTuple):
@@ -213,6 +215,7 @@ _SEEN = 4
 
 _DEEPEST = 20
 _DOTS = "..."
+_NO_ARGUMENTS = "{}"
 _BLANKS = re.compile(r"\s+")
 
 
@@ -241,7 +244,7 @@ def render_arguments(arguments: object, max_chars: int) -> str:
     line = " ".join(seen.split())
     if len(seen) < len(text):
         line += _DOTS
-    return printable(clip(line, max_chars)) or "{}"
+    return printable(clip(line, max_chars)) or _NO_ARGUMENTS
 
 
 def _render_json(value: object, max_chars: int, depth: int) -> Iterator[str]:

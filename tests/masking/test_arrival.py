@@ -153,7 +153,7 @@ policies = st.builds(
         enabled=True,
         head_chars=head,
         tail_chars=tail,
-        max_chars=head + tail + parse_marker(template).longest_marker + more,
+        max_chars=head + tail + parse_marker(template).longest + more,
         marker_template=template,
     ),
     st.integers(0, 400),
@@ -574,7 +574,7 @@ def test_what_cannot_be_meant_names_its_key(
 
 
 def test_the_least_length_is_that_of_head_tail_and_the_longest_marker() -> None:
-    longest = SHORTENS.marker.longest_marker
+    longest = SHORTENS.marker.longest
     assert len("\n[... ") + 20 + len(" of ") + 20 + len(" characters left out ...]\n") == longest
     replace(SHORTENS, max_chars=500 + longest)
     with pytest.raises(ConfigError, match=f"must be at least {500 + longest}"):

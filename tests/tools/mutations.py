@@ -96,7 +96,7 @@ MUTATIONS = (
     Mutation(
         "the proof of the splice",
         "masking/edit/splice.py",
-        "if spliced is not None and _is_proven(spliced, expected):",
+        "if spliced is not None and _is_proven(spliced, document, edits, list_path):",
         "if spliced is not None:",
         "tests/spec/test_01_bytes.py",
     ),
