@@ -108,10 +108,14 @@ class Template:
         if len(text) > self.longest or not all(each in text for each in literals):  # as most texts
             return False
         values = self._describe_call(call_id, tool, arguments)
+        known = [values.get(piece, piece) for piece in self.pieces]
+        # An expression is made for each result, so only of what has all that it must have.
+        if not all(value in text or value in _ANY for value in known):
+            return False
         found = []
         for at, piece in enumerate(self.pieces):
             if piece not in _ANY:
-                found.append(re.escape(values.get(piece, piece)))
+                found.append(re.escape(known[at]))
             elif piece in self.pieces[:at]:  # a value is the same at all its places
                 found.append(f"(?P={piece[1:-1]})")
             else:
