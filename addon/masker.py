@@ -7,6 +7,7 @@ and what attempts have learned. Whatever goes wrong in here, the client's own by
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,20 +15,21 @@ from addon.attempts import Attempt, Attempts
 from addon.content import check_elements, check_values
 from addon.ledgers import Ledgers
 from addon.memory import MemoryRows, open_memory
-from addon.pricer import price
 from addon.recall import RecallWriter
 from addon.request import name_betas, one_line
 from addon.stages import Group, Priced, Received, Rewritten
 from addon.threads import Pool
 from masking.config import Settings
-from masking.conversation import Conversation, index_request
+from masking.conversation import Conversation, Request, index_request
 from masking.errors import WireError
-from masking.memory import Memories, digest_opening, is_held_out
+from masking.memory import Memories, digest_opening, estimate_lifetime, is_held_out
 from masking.model import Decision
+from masking.prices import find_pricing
 from masking.proof import Prover
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Step, meet
 from masking.server_history import PendingAnswer, ServerHeldRequest, ServerHistories
+from masking.window import price_boundary
 from masking.wire import OnHistoryEdit
 
 
@@ -288,6 +290,31 @@ class _Draft:
             can_clear = self.attempt is not None and self.attempt.can_clear
             return replace(rewritten, clearing="possible") if can_clear else rewritten
         return replace(rewritten, clearing="asked", clearing_tokens=rewrite.clearing.tokens)
+
+
+def price(received: Received, request: Request, model: str | None) -> Priced:
+    """Price a request; `model` is the one that it names.
+
+    Raises ConfigError for a price list that cannot be used, OSError for one that cannot be read.
+    """
+    marks, prices = request.marks, received.settings.price_settings
+    pricing = find_pricing(
+        prices,
+        received.host,
+        model,
+        is_marked=marks.are_there,
+        lifetime=marks.last_lifetime,
+        tier=request.tier,
+    )
+    scope = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
+    return Priced(
+        model=model,
+        stream=received.wire.streams(request.document, received.path),
+        cache_scope=scope.digest(),
+        pricing=pricing,
+        prices=price_boundary(pricing, slides=prices.slides, marks=marks),
+        lifetime=estimate_lifetime(marks, pricing.cache.lifetime),
+    )
 
 
 def _is_held_out(settings: Settings, client: Conversation, held: ServerHeldRequest | None) -> bool:

@@ -53,9 +53,7 @@ ROOMS = {
             "addon.vendors",
         ),
     ),
-    "masker": (
-        *("addon.masker", "addon.attempts", "addon.refusals", "addon.ledgers", "addon.pricer"),
-    ),
+    "masker": (*("addon.masker", "addon.attempts", "addon.refusals", "addon.ledgers"),),
     "records": ("addon.records",),
     "engine": ("addon.engine",),
     "look": ("addon.look",),

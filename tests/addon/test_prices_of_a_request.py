@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from addon.pricer import price
+from addon.masker import price
 from addon.stages import Priced, Received, Run
 from masking.config import Settings
 from masking.conversation import Request
