@@ -1,8 +1,9 @@
 """The file of records: JSON lines, which several processes append to, and which is rotated once.
 
-For each line the file is opened anew, under a lock that all writers share, and the line is one
-write. So nobody writes to a file that another has renamed, a file that was deleted is made again,
-and what a killed process or a full disk left of a line is never continued by the next one.
+For each line, or the few that come together, the file is opened anew, under a lock that all
+writers share, and they are one write. So nobody writes to a file that another has renamed, a file
+that was deleted is made again, and what a killed process or a full disk left of a line is never
+continued by the next one.
 
 A file that holds something else is left alone: whoever names it, by mistake or in bad faith, must
 not have it renamed or written.
@@ -77,21 +78,23 @@ class RecordFile:
         """Where the records go. Raises RuntimeError if the user has no home."""
         return Path(self._name).expanduser().absolute() if self._name else default_path()
 
-    def write(self, record: Mapping[str, object]) -> None:
-        """Append one line, at once."""
-        if record.get("replay") and not self._name:
+    def write(self, *records: Mapping[str, object]) -> None:
+        """Append a line for each, at once."""
+        own = [record for record in records if self._name or not record.get("replay")]
+        if len(own) < len(records):
             self._say_once(
                 logging.INFO,
                 "replayed requests leave no records among those of live traffic: to keep theirs, "
                 "set another metrics.path",
             )
+        if not own:
             return
         try:
             self._file = self._file or SharedFile(self.path, self._max_bytes)
-            for notice in self._file.append(render_record(record)):
+            for notice in self._file.append(b"".join(map(render_record, own))):
                 self._say_once(logging.WARNING, f"{self.path} {notice}")
         except (OSError, ValueError, RuntimeError) as error:  # no such user, no such name, ...
-            self.lost += 1
+            self.lost += len(own)
             problem = getattr(error, "strerror", 0) or error
             self._say_once(logging.WARNING, f"no records in {self._place}: {problem}")
 
@@ -138,10 +141,10 @@ class SharedFile:
         """The file that was seen to be ours, by its device and its number there."""
 
     def append(self, line: bytes) -> list[str]:
-        """Append a line, which has its end; return what the user should know of the file.
+        """Append a line, or a few, with their ends; return what the user should know of the file.
 
         Raises OSError, as for a file that is not ours, or ValueError for what can be no path; then
-        nothing of the line is left, or a part that no reader takes for a line.
+        nothing of them is left, or, where others write without the lock, a part.
         """
         path, notices = self._path, []
         found = _find_regular(path)

@@ -1,6 +1,7 @@
 """Where a record goes: each sink gets each record, and one that fails costs the others nothing."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from addon.config_commands import Advice
+from addon.records.build import make_record
+from addon.records.file import SharedFile, read_records
 from addon.records.record import RequestRecord
 from addon.records.recorder import Recorder
 from addon.records.words import render_totals
 from addon.stages import Answered, Interruption
 from addon.threads import LoopLog
+from masking.accounting import Entry
 from masking.config import MetricsSettings, Settings
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies, read_request
@@ -50,6 +54,43 @@ def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
     assert len((tmp_path / "requests.jsonl").read_text().splitlines()) == 2
     assert render_totals(metrics.totals).startswith("2 requests: 2 with masking on (1 failed)")
     assert caplog.messages == ["could not record a request (ValueError)"] * 2
+
+
+def test_requests_become_records_soon_and_together(
+    metrics: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, handed_out = list[int](), threading.Event()
+    append = SharedFile.append
+
+    def count(file: SharedFile, lines: bytes) -> list[str]:
+        written.append(lines.count(b"\n"))
+        handed_out.set()
+        return append(file, lines)
+
+    monkeypatch.setattr(SharedFile, "append", count)
+    for status in (200, 201, 202):
+        metrics.finish(Answered(rewritten=rewritten(), status=status))
+    assert handed_out.wait(30)
+    metrics.finish(Answered(rewritten=rewritten(), status=203))
+    metrics.settle().result()
+    statuses = [r.status for r in read_records(tmp_path / "requests.jsonl")]
+    assert ([200, 201, 202, 203], [3, 1]) == (statuses, written)
+
+
+def test_a_request_that_cannot_be_recorded_costs_no_other(
+    metrics: Recorder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(answered: Answered, entry: Entry | None) -> RequestRecord:
+        if answered.status == 200:
+            raise ValueError
+        return make_record(answered, entry)
+
+    monkeypatch.setattr("addon.records.recorder.make_record", make)
+    for status in (200, 500):
+        metrics.finish(Answered(rewritten=rewritten(), status=status))
+    metrics.close()
+    assert render_totals(metrics.totals).startswith("1 request: 1 with masking on (1 failed)")
+    assert caplog.messages == ["could not record a request (ValueError)"]
 
 
 def test_what_comes_after_the_end_is_not_recorded(metrics: Recorder) -> None:
