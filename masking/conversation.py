@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, product
 from operator import is_
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
 from masking.edit.splice import append, apply, put, splice
 from masking.errors import WireError
@@ -59,6 +59,8 @@ class Piece(NamedTuple):
     begins_answer: bool = False
 
 
+_Made = TypeVar("_Made")
+
 Part = Literal["system", "tools", "user", "assistant", "results", "placeholders", "unknown"]
 """Whose the tokens of a prompt are."""
 
@@ -104,7 +106,8 @@ class ParsedElement:
     counted: its counted tokens.
     result_digests: a digest of each tool result, by which it is recognized.
     masked: the element as it was last masked, with what that depends on.
-    shortened: the element as it was last shortened at arrival, with what it depends on.
+    shortened: the element as it was last shortened at arrival; None if it would then read as
+        something else.
     """
 
     item: Any
@@ -116,19 +119,22 @@ class ParsedElement:
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
     masked: MaskedElement | None = field(default=None, init=False)
-    shortened: "ShortenedElement | None" = field(default=None, init=False)
+    shortened: "EditedElement[ParsedElement | None] | None" = field(default=None, init=False)
 
 
-class ShortenedElement(NamedTuple):
-    """An element after some of its results were shortened.
+class EditedElement(NamedTuple, Generic[_Made]):
+    """What an element became by replacements, and what that depends on.
 
-    replacements, ascii_only: what it depends on; as for any edit of an element.
-    parsed: None if it cannot be shortened so that it still reads as what it is.
+    ascii_only: whether new texts are escaped to ASCII, as all of their body is.
     """
 
     replacements: tuple[Replacement, ...]
     ascii_only: bool
-    parsed: ParsedElement | None
+    made: _Made
+
+    def is_of(self, replacements: tuple[Replacement, ...], ascii_only: bool) -> bool:
+        """Whether it became this by these replacements."""
+        return self.ascii_only is ascii_only and self.replacements == replacements
 
 
 class CountedHead(NamedTuple):
@@ -257,31 +263,51 @@ class Request:
         """Return the body after replacements in its list, proven as by `splice`."""
         return self.splice(Edits(replacements), list_path)
 
-    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> "Request":
+    @cached_property
+    def is_ascii(self) -> bool:
+        """Whether the client's body is ASCII, so that new texts in it are escaped to that."""
+        return self.body.isascii()
+
+    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Self:
         """Return the request after results in its list were shortened, as read from its new body.
 
         An element that would not read as before, but for these texts, stays as it is. Raises
         WireError if the body cannot be edited and proven.
         """
-        path, items, parsed = self.read_list()
-        new_items, new_parsed = [*items], [*parsed]
-        made: list[Replacement] = []
-        for at, group in groupby(replacements, lambda each: each.path[len(list_path)]):
-            wanted, known = tuple(group), parsed[int(at)]
-            found = shorten_element(self.wire, known, wanted, len(list_path))
-            if found is not None:
-                new_items[int(at)], new_parsed[int(at)] = found.item, found
+        path, _, before = self.read_list()
+        parsed, made = [*before], list[Replacement]()
+        for at, wanted in by_element(replacements, list_path):
+            known = before[at]
+            found = known.shortened
+            if found is None or not found.is_of(wanted, self.is_ascii):
+                # Once for all requests that have the element.
+                short = self.shorten_element(known, inside_element(wanted, len(list_path)))
+                known.shortened = found = EditedElement(wanted, self.is_ascii, short)
+            if found.made is not None:
+                parsed[at] = found.made
                 made += wanted
         if not made:
             return self
-        edits = Edits(tuple(made))
-        document = apply(self.document, edits)
-        body = self.splice(edits, list_path) if self.body else b""
-        listed = path, new_items, new_parsed
-        history = self.history.part("shortened")
-        request = Request(document, self.wire, self.path, body, self.head, history, listed)
-        request.name_model(self.model)
+        # All else of the request reads as before.
+        items = [each.item for each in parsed]
+        request = copy(self)
+        request.document = put_list(self.document, path, items)
+        request.body = self.put_elements(parsed, Edits(tuple(made)), list_path)
+        request.history = self.history.part("shortened")
+        request._listed = path, items, parsed
         return request
+
+    def shorten_element(
+        self, known: ParsedElement, inside: tuple[Replacement, ...]
+    ) -> ParsedElement | None:
+        """Return an element after results were shortened; None if it would read otherwise."""
+        item = apply(cast(Mapping[str, object], known.item), Edits(inside))
+        element = read_shortened(self.wire, item, known.element)
+        return None if element is None else ParsedElement(item, element)
+
+    def put_elements(self, parsed: Sequence[ParsedElement], edits: Edits, list_path: Path) -> bytes:
+        """Return the body with these elements, as they are after the edits; none without one."""
+        return self.splice(edits, list_path) if self.body else b""
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:
         """Return the body after the edits, proven to decode to the document with exactly these.
@@ -298,22 +324,30 @@ class Request:
         return (append if added.in_list else put)(body, self.document, added.path, added.value)
 
 
+def by_element(
+    replacements: Iterable[Replacement], list_path: Path
+) -> Iterator[tuple[int, tuple[Replacement, ...]]]:
+    """Yield the place of each element in its list, with its replacements."""
+    for at, group in groupby(replacements, lambda each: each.path[len(list_path)]):
+        yield int(at), tuple(group)
+
+
 def inside_element(replacements: Iterable[Replacement], depth: int) -> tuple[Replacement, ...]:
     """Return replacements as those of their element, whose list is `depth` levels down."""
     return tuple([Replacement(each.path[depth + 1 :], *each[1:]) for each in replacements])
 
 
-def shorten_element(
-    wire: WireFormat, known: ParsedElement, wanted: Iterable[Replacement], depth: int
-) -> ParsedElement | None:
-    """Return a decoded element after results were shortened; None if it would read otherwise.
-
-    depth: how many levels down its list is.
-    """
-    inside = inside_element(wanted, depth)
-    item = apply(cast(Mapping[str, object], known.item), Edits(inside))
-    element = read_shortened(wire, item, known.element)
-    return None if element is None else ParsedElement(item, element)
+def put_list(
+    document: Mapping[str, object], list_path: Path, items: Sequence[object]
+) -> dict[str, object]:
+    """Return a document with these items in its list; all else is shared."""
+    copied: dict[str, Any] = {**document}
+    holder = copied
+    *parents, last = list_path
+    for key in parents:
+        holder[str(key)] = holder = {**holder[str(key)]}
+    holder[str(last)] = items
+    return copied
 
 
 def read_shortened(wire: WireFormat, item: object, before: Element) -> Element | None:

@@ -11,23 +11,24 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate, chain, groupby, islice
+from itertools import chain, islice
 from operator import is_
 from sys import getsizeof
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import orjson
 
 from masking.conversation import (
     Conversation,
+    EditedElement,
     HeadFacts,
     ParsedElement,
     Request,
-    ShortenedElement,
+    by_element,
     index_request,
     inside_element,
+    put_list,
     read_shortened,
 )
 from masking.edit.json_list import STAND_IN, ListCut, cut_list
@@ -150,23 +151,13 @@ class CachedElement(ParsedElement):
     """An element that is recognized by its bytes.
 
     weight: about how many bytes of memory it takes, with what is worked out from it.
-    edited: the element as it was last edited.
+    edited: the bytes that it last became by replacements, proven to decode to the element with
+        exactly these.
     """
 
     data: bytes
     weight: int
-    edited: "_Edited | None" = field(default=None, init=False)
-
-
-class _Edited(NamedTuple):
-    """An element after replacements, proven to decode to the element with exactly these.
-
-    ascii_only: whether new texts are escaped to ASCII, as all of their body is.
-    """
-
-    replacements: tuple[Replacement, ...]
-    ascii_only: bool
-    data: bytes
+    edited: EditedElement[bytes] | None = field(default=None, init=False)
 
 
 class CachedList:
@@ -220,21 +211,9 @@ class CachedRequest(Request):
     ) -> None:
         items = [each.item for each in elements]
         listed = frame.list_path, items, elements
-        super().__init__(frame.fill(items), wire, path, body, frame.facts, history, listed)
-        self._elements, self._gaps, self._frame = elements, gaps, frame
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        """Where each element begins in the body."""
-        steps = (
-            len(each.data) + len(gap) for each, gap in zip(self._elements, self._gaps, strict=False)
-        )
-        return [*accumulate(steps, initial=len(self._frame.head))]
-
-    @cached_property
-    def _is_ascii(self) -> bool:
-        """Whether the body is ASCII, so that new texts in it are escaped to that."""
-        return self.body.isascii()
+        document = put_list(frame.document, frame.list_path, items)
+        super().__init__(document, wire, path, body, frame.facts, history, listed)
+        self._gaps, self._frame = gaps, frame
 
     def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
         """Return the body after replacements. Raises WireError if it cannot be done or proven.
@@ -245,78 +224,45 @@ class CachedRequest(Request):
         should. It stands where the old one stood, so the body decodes to the document with exactly
         these replacements, and nothing else in it has changed.
         """
-        with suppress(WireError):  # what cannot be done to an element may be done to the whole
-            return self.splice_elements(replacements, len(list_path))
-        return super().replace_texts(replacements, list_path)
+        elements = self._elements
+        data = [each.data for each in elements]
+        try:
+            for at, wanted in by_element(replacements, list_path):
+                known, edited = elements[at], elements[at].edited
+                if edited is None or not edited.is_of(wanted, self.is_ascii):
+                    made = self._splice(known, inside_element(wanted, len(list_path)))
+                    known.edited = edited = EditedElement(wanted, self.is_ascii, made)
+                data[at] = edited.made
+        except WireError:  # what cannot be done to an element may be done to the whole
+            return super().replace_texts(replacements, list_path)
+        return self._join(data)
 
-    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
-        """Return the request after results were shortened, as in `Request`.
-
-        What becomes of an element is made and proven once, as in `replace_texts`.
-        """
-        depth, body, ascii_only = len(list_path), self.body, self._is_ascii
-        elements, pieces, done = [*self._elements], list[bytes](), 0
-        for at, group in groupby(replacements, lambda each: each.path[depth]):
-            known, start, wanted = self._elements[int(at)], self._starts[int(at)], tuple(group)
-            found = known.shortened
-            if found is None or found.ascii_only is not ascii_only or found.replacements != wanted:
-                element = self._shorten_element(known, wanted, depth, ascii_only)
-                known.shortened = found = ShortenedElement(wanted, ascii_only, element)
-            if isinstance(found.parsed, CachedElement):
-                elements[int(at)] = found.parsed
-                pieces += body[done:start], found.parsed.data
-                done = start + len(known.data)
-        if not pieces:
-            return self
-        shortened = CachedRequest(
-            b"".join((*pieces, body[done:])),
-            self.wire,
-            self.path,
-            elements,
-            self._gaps,
-            self._frame,
-            self.history.part("shortened"),
-        )
-        shortened._is_ascii = ascii_only  # what is edited in it is spelled as in the client's own
-        shortened.name_model(self.model)
-        return shortened
-
-    def _shorten_element(
-        self, known: CachedElement, wanted: Sequence[Replacement], depth: int, ascii_only: bool
+    def shorten_element(
+        self, known: ParsedElement, inside: tuple[Replacement, ...]
     ) -> CachedElement | None:
         """Return an element after results were shortened; None if it would read otherwise."""
-        inside = inside_element(wanted, depth)
-        try:
-            data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
+        with suppress(ValueError):  # a WireError is one
+            data = self._splice(cast(CachedElement, known), inside)
             item = orjson.loads(data)
-            weight = _weigh(data, item)
-        except ValueError:  # a WireError is one
-            return None
-        element = read_shortened(self.wire, item, known.element)
-        if element is None:
-            return None
-        return CachedElement(item, element, data, weight)
+            if element := read_shortened(self.wire, item, known.element):
+                return CachedElement(item, element, data, _weigh(data, item))
+        return None
 
-    def splice_elements(self, replacements: Sequence[Replacement], depth: int) -> bytes:
-        body, ascii_only = self.body, self._is_ascii
-        pieces: list[bytes] = []
-        done = 0
-        for at, group in groupby(replacements, lambda replacement: replacement.path[depth]):
-            known, start, wanted = self._elements[int(at)], self._starts[int(at)], tuple(group)
-            if start < done:
-                raise WireError("not in order")
-            edited = known.edited
-            if (
-                edited is None
-                or edited.ascii_only is not ascii_only
-                or edited.replacements != wanted
-            ):
-                inside = inside_element(wanted, depth)
-                data = splice(known.data, known.item, Edits(inside), ascii_only=ascii_only)
-                known.edited = edited = _Edited(wanted, ascii_only, data)
-            pieces += body[done:start], edited.data
-            done = start + len(known.data)
-        return b"".join((*pieces, body[done:]))
+    def put_elements(self, parsed: Sequence[ParsedElement], edits: Edits, list_path: Path) -> bytes:
+        """Return the body with these elements in place of its own."""
+        return self._join([each.data for each in cast(Sequence[CachedElement], parsed)])
+
+    @property
+    def _elements(self) -> Sequence[CachedElement]:
+        return cast(Sequence[CachedElement], self.read_list()[2])
+
+    def _splice(self, known: CachedElement, inside: tuple[Replacement, ...]) -> bytes:
+        return splice(known.data, known.item, Edits(inside), ascii_only=self.is_ascii)
+
+    def _join(self, data: Sequence[bytes]) -> bytes:
+        """Return the body with these bytes of elements."""
+        head, tail = self._frame.head, self._frame.tail
+        return b"".join((head, *chain.from_iterable(zip(data, (*self._gaps, tail), strict=True))))
 
 
 # What is left of a body with a text that stands nowhere else in place of the elements is the frame.
@@ -340,15 +286,6 @@ class Frame(NamedTuple):
     list_path: Path
     weight: int
     facts: HeadFacts
-
-    def fill(self, items: Sequence[object]) -> dict[str, Any]:
-        """Return the request with these items in its list; all else is shared."""
-        document = holder = {**self.document}
-        *parents, last = self.list_path
-        for key in parents:
-            holder[str(key)] = holder = {**holder[str(key)]}
-        holder[str(last)] = items
-        return document
 
 
 def make_frame(head: bytes, tail: bytes, list_paths: Sequence[Path]) -> Frame | None:

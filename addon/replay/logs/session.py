@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from itertools import combinations, groupby, pairwise
+from itertools import combinations, pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
@@ -22,9 +22,7 @@ from masking.conversation import (
     HeadFacts,
     ParsedElement,
     Request,
-    ShortenedElement,
     index_request,
-    shorten_element,
 )
 from masking.history import History
 from masking.model import Edits, Path, Replacement
@@ -372,30 +370,6 @@ class _Rebuilt(Request):
 
     def add(self, body: bytes, added: Added) -> bytes:
         return body
-
-    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Request:
-        path, items, parsed = self.read_list()
-        items, parsed, made = [*items], [*parsed], False
-        for at, group in groupby(replacements, lambda each: int(each.path[len(list_path)])):
-            wanted, known = tuple(group), parsed[at]
-            found = known.shortened
-            if found is None or found.replacements != wanted:
-                # Once for all requests, whose sizes are then counted once.
-                short = shorten_element(self.wire, known, wanted, len(list_path))
-                known.shortened = found = ShortenedElement(wanted, True, short)
-            if found.parsed is not None:
-                items[at], parsed[at], made = found.parsed.item, found.parsed, True
-        if not made:
-            return self
-        document: dict[str, object] = {str(path[-1]): items}
-        for key in reversed(path[:-1]):
-            document = {str(key): document}
-        history, listed = self.history.part("shortened"), (path, items, parsed)
-        request = _Rebuilt(document, self.wire, self.path, b"", self.head, history, listed)
-        request.marks, request.account = self.marks, self.account
-        request.tier = self.tier
-        request.name_model(self.model)
-        return request
 
 
 def _find_marks(usages: Sequence[Usage]) -> Marks:
