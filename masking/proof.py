@@ -16,21 +16,22 @@ what templates write. A request leaves only if it is the client's own but for th
 On any other difference it does not leave like this.
 """
 
-import json
 import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain, takewhile
-from operator import eq
+from operator import attrgetter, eq
 from typing import Any, NamedTuple
 
-import orjson
+from cachetools import LRUCache
 
+from masking.edit.json_difference import Swap, differ_in, is_added, put_back, spell
 from masking.edit.json_list import STAND_IN, ListCut, cut_list
-from masking.edit.json_text import NEEDLE_BYTES, decode, decode_utf8, encode_string, find_spans
+from masking.edit.json_text import decode, decode_utf8
 from masking.errors import ProofError
-from masking.model import Call, Element, Path, ToolResult
+from masking.model import Call, Element, ToolResult
 from masking.wire import Added, WireFormat
 from masking.written import Lines, Wording, is_line, is_shortened, write
 
@@ -52,19 +53,16 @@ class Terms(NamedTuple):
     added: Added | None = None
 
 
-class _Proven(NamedTuple):
-    """What leaves in place of an element, and whether the model must know that."""
-
-    new: bytes
-    masks: bool
-
-
 class _Request(NamedTuple):
-    """A request that was proven: both bodies, and by its place each element that differs."""
+    """A request that was proven, by both bodies.
+
+    proven: by its place and what leaves in its place, each element that differs, and whether the
+        model must have read what does.
+    """
 
     before: ListCut
     after: ListCut
-    proven: dict[int, _Proven]
+    proven: dict[tuple[int, bytes], bool]
     weight: int
 
 
@@ -80,9 +78,7 @@ class Prover:
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._known: OrderedDict[object, _Request] = OrderedDict()
+        self._known: LRUCache[object, _Request] = LRUCache(max_bytes, attrgetter("weight"))
         self._lock = threading.Lock()
 
     def prove(
@@ -93,12 +89,11 @@ class Prover:
         `conversation` says whose elements may be known.
         """
         key = conversation, wire, terms[:3]
-        proven = _prove(client, sent, wire, terms, self._known.get(key, _NOTHING))
         with self._lock:
-            self._bytes += proven.weight - self._known.pop(key, _NOTHING).weight
+            known = self._known.get(key, _NOTHING)
+        proven = _prove(client, sent, wire, terms, known)
+        with self._lock, suppress(ValueError):  # it is larger than all that may be remembered
             self._known[key] = proven
-            while self._bytes > self._max_bytes:
-                self._bytes -= self._known.popitem(last=False)[1].weight
 
 
 _NOTHING = _Request(ListCut(b"", [], [], b""), ListCut(b"", [], [], b""), {}, 0)
@@ -130,20 +125,20 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
     _insist(bool(is_same), "something between elements changes")
 
     # Each of them.
-    proven: dict[int, _Proven] = {}
+    proven: dict[tuple[int, bytes], bool] = {}
     shared = sum(takewhile(bool, map(eq, before.elements, known.before.elements)))
     for place, new in zip(order, after.elements, strict=True):
         if place is None:
             said = "".join(wire.read_element(inserted := decode(new)).texts)
-            is_said = inserted == wire.user_message(said) and new in _spell(inserted)
+            is_said = inserted == wire.user_message(said) and new in spell(inserted)
             _insist(is_said, "what is inserted is no message of the user's")
         elif before.elements[place] != new:
-            found = known.proven.get(place) if place < shared else None
-            if found is None or found.new != new:
-                found = _Proven(new, request.prove_element(place, new, terms))
-            _insist(not found.masks or place < request.last_answer, "a result is masked unread")
+            masks = known.proven.get((place, new)) if place < shared else None
+            if masks is None:
+                masks = request.prove_element(place, new, terms)
+            _insist(not masks or place < request.last_answer, "a result is masked unread")
             if place not in request.far:
-                proven[place] = found
+                proven[place, new] = masks
     return _Request(before, after, proven, len(client) + len(sent))
 
 
@@ -155,32 +150,19 @@ def _insist(is_so: bool, doubt: str) -> None:
 def _fit(before: ListCut, after: ListCut, added: Added | None) -> bool:
     """Whether the same bytes stand around the elements, but for what a road adds."""
     if added is None:
-        return before.head == after.head and before.tail == after.tail
-    old, new = (STAND_IN.join((cut.head, cut.tail)) for cut in (before, after))
-    return _add(decode_utf8(old), added) == decode_utf8(new)
+        return (before.head, before.tail) == (after.head, after.tail)
+    old, new = (decode_utf8(STAND_IN.join((cut.head, cut.tail))) for cut in (before, after))
+    return is_added(old, new, added.path, added.value, in_list=added.in_list)
 
 
-def _add(text: str, added: Added) -> str | None:
-    """Return a JSON text with a value added to the list at a path, or at the path itself.
+_Calls = dict[str | None, list[Call]]
 
-    That is at the end of what there is of the path, or in place of a null; no other value goes.
-    """
-    depth, item = len(added.path), orjson.dumps(added.value).decode()
-    value, opens = (f"[{item}]", "[") if added.in_list else (item, "")
-    while True:
-        at = added.path[:depth]
-        try:
-            start, end = find_spans(text, {at}).values[at]
-            break
-        except LookupError:
-            item, opens, depth = f'"{at[-1]}":{value}', "{", depth - 1
-            value = f"{{{item}}}"
-    if text[start:end] == "null":
-        return text[:start] + value + text[end:]
-    if text[start] != opens:
-        return None
-    comma = "," if text[start + 1 : end - 1].strip() else ""
-    return text[: end - 1] + comma + item + text[end - 1 :]
+
+def _by_id(calls: Iterable[Call]) -> _Calls:
+    found: _Calls = {}
+    for call in calls:
+        found.setdefault(call.call_id, []).append(call)
+    return found
 
 
 class _Elements:
@@ -190,7 +172,6 @@ class _Elements:
         self._elements, self._wire = elements, wire
         self._read: dict[int, tuple[Any, Element]] = {}
         self._calls_at: dict[int, _Calls] = {}
-        self._calls: _Calls = {}
         self._lines: Lines = {}
         self._tries = 0
         self.far: set[int] = set()
@@ -210,18 +191,23 @@ class _Elements:
         places = reversed(range(len(self._elements)))
         return next((at for at in places if self.read(at).speaker in _ANSWERS), -1)
 
+    @cached_property
+    def _calls(self) -> _Calls:
+        """All calls, by id."""
+        places = range(len(self._elements))
+        return _by_id(chain.from_iterable(self.read(at).calls for at in places))
+
     def prove_element(self, place: int, new: bytes, terms: Terms) -> bool:
         """Prove an element, and return whether the model must have read what changes in it."""
         results, item, changed = self.read(place).results, self._read[place][0], decode(new)
-        masks, swaps = False, list[_Swap]()
+        masks, swaps = False, list[Swap]()
         try:
             # Each new value is looked at, and the old one put in its place. What still differs then
             # is what must not.
             for result in results:
                 tails = result.tails or ("",) * len(result.texts)
                 for slot, text, tail in zip(result.slots, result.texts, tails, strict=True):
-                    swap = _swap(item, changed, slot)
-                    if swap.old != swap.new:
+                    if swap := put_back(item, changed, slot):
                         swaps.append(swap)
                         value = swap.new
                         if result.wrap is not None:
@@ -232,15 +218,14 @@ class _Elements:
                         written = value[: len(value) - len(tail)]
                         masks |= self._prove_text(result, place, text, written, terms)
                 for image in result.images:
-                    swap = _swap(item, changed, image.slot)
-                    if swap.old != swap.new:
+                    if swap := put_back(item, changed, image.slot):
                         swaps.append(swap)
                         _insist(swap.new == image.text_part, "an image is not described")
                         masks = True
         except (LookupError, TypeError):
             raise ProofError("an element changes its form") from None
         _insist(item == changed, "more of an element changes")
-        _insist(_differ_in(self._elements[place], new, swaps), "spelling changes")
+        _insist(differ_in(self._elements[place], new, swaps), "spelling changes")
         return masks
 
     def _prove_text(
@@ -273,9 +258,6 @@ class _Elements:
                 self._calls_at[at] = _by_id(self.read(at).calls)
             yield from self._calls_at[at].get(result.call_id, ())
         self.far.add(place)
-        if not self._calls:
-            every = (self.read(at).calls for at in range(len(self._elements)))
-            self._calls = _by_id(chain.from_iterable(every))
         own = self._calls.get(result.call_id, ())
         yield from own
         if not own or self._wire.pairs_by_order:
@@ -331,16 +313,6 @@ class _Elements:
             _insist(is_first, "what is inserted is in place of nothing")
 
 
-_Calls = dict[str | None, list[Call]]
-
-
-def _by_id(calls: Iterable[Call]) -> _Calls:
-    found: _Calls = {}
-    for call in calls:
-        found.setdefault(call.call_id, []).append(call)
-    return found
-
-
 _ANSWERS = ("assistant", "unknown")
 _NEARBY = 64
 """So many elements back a call is looked for before all are gone through."""
@@ -357,58 +329,3 @@ def _may_answer(result: ToolResult, call: Call, *, is_named: bool) -> bool:
     if is_named or (result.call_id and call.call_id):
         return result.call_id == call.call_id
     return result.tool in (None, call.tool)
-
-
-class _Swap(NamedTuple):
-    slot: Path
-    old: Any
-    new: Any
-
-
-def _swap(item: Any, changed: Any, slot: Path) -> _Swap:  # noqa: ANN401 - as decoded
-    """Put the old value of a slot in place of the new one, and return both."""
-    *parents, last = slot
-    for key in parents:
-        item, changed = item[key], changed[key]
-    new, changed[last] = changed[last], item[last]
-    return _Swap(slot, item[last], new)
-
-
-def _differ_in(old: bytes, new: bytes, swaps: Sequence[_Swap]) -> bool:
-    """Whether the bytes of two elements differ in these values alone."""
-    # Nearly always they are texts, in order, as most clients spell them.
-    at, moved, was_ascii = 0, 0, old.isascii()
-    for _, was, now in swaps:
-        if not (isinstance(was, str) and isinstance(now, str)):
-            break
-        token = encode_string(was, ascii_only=was_ascii)
-        start = old.find(token[:NEEDLE_BYTES], at)
-        if start < 0 or not old.startswith(token, start):
-            break
-        for now_ascii in (False, True):
-            written = old[at:start] + encode_string(now, ascii_only=now_ascii)
-            if new.startswith(written, at + moved):
-                break
-        else:
-            break
-        at, moved = start + len(token), moved + len(written) - (start - at) - len(token)
-    else:
-        return old[at:] == new[at + moved :]
-    # In general the values are found where they are.
-    paths, rest = {swap.slot for swap in swaps}, list[list[str]]()
-    for text in (decode_utf8(old), decode_utf8(new)):
-        values = find_spans(text, paths).values
-        spans = sorted(values.values())
-        ends = [0, *(span.end for span in spans)]
-        starts = [*(span.start for span in spans), len(text)]
-        rest.append([text[end:start] for end, start in zip(ends, starts, strict=True)])
-    plain = [text[slice(*values[each.slot])].encode() in _spell(each.new) for each in swaps]
-    return rest[0] == rest[1] and all(plain)
-
-
-def _spell(value: object) -> list[bytes]:
-    """Return the two ways to spell what is new: as it is, and in ASCII."""
-    spelled = [
-        json.dumps(value, ensure_ascii=each, separators=(",", ":")) for each in (False, True)
-    ]
-    return [each.encode("utf-8", "surrogatepass") for each in spelled]
