@@ -113,6 +113,8 @@ class LoopLog:
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[tuple[int, str]] = SimpleQueue()
+        self._is_awaited = False
+        """Whether the event loop knows that lines wait."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
@@ -125,7 +127,8 @@ class LoopLog:
         self._lines.put((level, line))
         if self._loop is None:
             self.flush()
-        else:
+        elif not self._is_awaited:
+            self._is_awaited = True
             with contextlib.suppress(RuntimeError):  # closed: what is left is flushed
                 self._loop.call_soon_threadsafe(self.flush)
 
@@ -136,6 +139,7 @@ class LoopLog:
 
     def flush(self) -> None:
         """Log the waiting lines, in order. To be called in the thread of the loop."""
+        self._is_awaited = False  # a line that comes from here on is waited for again
         with contextlib.suppress(Empty):
             while True:
                 logger.log(*self._lines.get_nowait())
