@@ -59,7 +59,7 @@ def test_each_sink_gets_each_record_and_one_that_fails_is_a_warning(
 def test_requests_become_records_soon_and_together(
     metrics: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written, handed_out = list[int](), threading.Event()
+    written, go, handed_out = list[int](), threading.Event(), threading.Event()
     append = SharedFile.append
 
     def count(file: SharedFile, lines: bytes) -> list[str]:
@@ -68,8 +68,10 @@ def test_requests_become_records_soon_and_together(
         return append(file, lines)
 
     monkeypatch.setattr(SharedFile, "append", count)
+    metrics._worker.submit(go.wait)  # until all three have ended
     for status in (200, 201, 202):
         metrics.finish(Answered(rewritten=rewritten(), status=status))
+    go.set()
     assert handed_out.wait(30)
     metrics.finish(Answered(rewritten=rewritten(), status=203))
     metrics.settle().result()
