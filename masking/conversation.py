@@ -14,7 +14,7 @@ from itertools import groupby, product
 from operator import is_
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
-from masking.edit.splice import append, apply, put, splice
+from masking.edit.splice import add, apply, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import (
@@ -319,9 +319,10 @@ class Request:
     def add(self, body: bytes, added: Added) -> bytes:
         """Return a body of this request, edited or not, with a value added outside of the list.
 
-        Raises WireError as `put` does.
+        Raises WireError as `splice.add` does.
         """
-        return (append if added.in_list else put)(body, self.document, added.path, added.value)
+        path, value, in_list = added
+        return add(body, self.document, path, value, in_list=in_list)
 
 
 def by_element(

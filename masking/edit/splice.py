@@ -18,6 +18,8 @@ from masking.edit.json_text import (
 from masking.errors import WireError
 from masking.model import Edits, Path, Replacement
 
+_CANNOT = "cannot make these edits and no others"
+
 _MAX_NEAR_MISSES = 100
 """How many places may only begin like a token before the search gives up. The exact way, which is
 then taken, is always linear."""
@@ -94,69 +96,48 @@ def splice(
         raise WireError("nested too deeply") from None
     except (LookupError, TypeError):  # edits that were not made for this body
         pass
-    raise WireError("cannot make these edits and no others")
+    raise WireError(_CANNOT)
 
 
-def append(body: bytes, document: Mapping[str, object], path: Path, item: object) -> bytes:
-    """Return the body with an item added to the list at `path`, every other byte as it was.
-
-    As `put` does; the list, too, is made where it is missing or null.
-    """
-    found, known = _follow(document, path)
-    if known < len(path):
-        return put(body, document, path, [item])
-    if not isinstance(found, list):
-        raise WireError("cannot make these edits and no others")
-    return _insert(body, path, item, found)
-
-
-def put(body: bytes, document: Mapping[str, object], path: Path, value: object) -> bytes:
-    """Return the body with a value at `path`, every other byte as it was.
-
-    `document` is what `decode(body)` returned, as far as the path leads into it, and the value is
-    plain JSON. The path leads through objects, which are made where they are missing or null, to a
-    key that is so, too. What it changes is proven before it leaves (see `masking.proof`). Raises
-    WireError if it cannot be done.
-    """
-    # What there is of the path ends with an object, to which one key is added.
-    holder, known = _follow(document, path)
-    missing = path[known:]
-    if not missing or not isinstance(holder, dict):
-        raise WireError("cannot make these edits and no others")
-    for key in reversed(missing[1:]):
-        value = {key: value}
-    if missing[0] in holder:
-        return _insert(body, path[: known + 1], value, None)
-    return _insert(body, path[:known], {missing[0]: value}, holder)
-
-
-def _follow(document: Mapping[str, object], path: Path) -> tuple[Any, int]:
-    """Return the last value that is there on a path, and how many steps lead to it."""
-    value: Any = document
-    for known, step in enumerate(path):
-        if not isinstance(value, dict) or value.get(step) is None:
-            return value, known
-        value = value[step]
-    return value, len(path)
-
-
-def _insert(
-    body: bytes, path: Path, value: object, holder: list[object] | dict[str, object] | None
+def add(
+    body: bytes,
+    document: Mapping[str, object],
+    path: Path,
+    value: object,
+    *,
+    in_list: bool = False,
 ) -> bytes:
-    """Add an item, or the only member of an object, to the end of the container at a path.
+    """Return the body with a value at a path, or at the end of the list there.
 
-    holder: that container; None if there is a null at the path, whose place the value takes.
+    Every other byte stays as it was. `document` is what `decode(body)` returned, as far as the path
+    leads into it, and the value is plain JSON. The path leads through objects, which are made where
+    they are missing or null, and so is the list. What it changes is proven before it leaves (see
+    `masking.proof`). Raises WireError where another value is in the way.
     """
-    new = orjson.dumps(value).decode()
-    text = decode_utf8(body)
+    # What there is of the path ends with the list, or with an object that gets a key.
+    holder: Any = document
+    known = 0
+    while known < len(path) and isinstance(holder, dict) and holder.get(path[known]) is not None:
+        holder, known = holder[path[known]], known + 1
+    missing = path[known:]
+    if not (isinstance(holder, dict) if missing else in_list and isinstance(holder, list)):
+        raise WireError(_CANNOT)
+    is_null = bool(missing) and missing[0] in holder
+    text, at = decode_utf8(body), path[: known + is_null]
     try:
-        start, end = find_spans(text, {path}).values[path]
-    except (LookupError, ValueError):
-        raise WireError("cannot make these edits and no others") from None
-    if holder is not None:
-        start = end = end - 1
-        new = new[1:-1] if isinstance(holder, dict) else new
+        start, end = find_spans(text, {at}).values[at]
+    except (LookupError, ValueError):  # the document is another body's
+        raise WireError(_CANNOT) from None
+    if missing:
+        value = [value] if in_list else value
+        for key in reversed(missing[1:]):
+            value = {key: value}
+    if is_null:
+        new = orjson.dumps(value).decode()
+    else:
+        new = orjson.dumps({missing[0]: value} if missing else [value]).decode()[1:-1]
         new = f",{new}" if holder else new
+        start = end = end - 1
     return (text[:start] + new + text[end:]).encode()
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking import WireError
+from masking.edit import splice
 from masking.edit.json_text import decode
-from masking.edit.splice import append, put
 from tests.support.marks import as_one_test
 
 PATH = ("managed", "edits")
@@ -19,7 +19,7 @@ ADDED = '{"type":"clear","keep":3}'
 def add(body: str) -> str:
     document = decode(body.encode())
     assert isinstance(document, dict)
-    return append(body.encode(), document, PATH, ITEM).decode()
+    return splice.add(body.encode(), document, PATH, ITEM, in_list=True).decode()
 
 
 @as_one_test
@@ -73,7 +73,7 @@ def test_what_is_no_list_is_left_alone(body: str) -> None:
 def test_a_document_of_another_body_is_refused() -> None:
     for other in (b'{"b":2}', b"{}", b"not JSON", b"", b"\xff"):
         with pytest.raises(WireError, match=r"cannot make these edits|not UTF-8"):
-            append(other, {"managed": {"edits": [1]}}, PATH, ITEM)
+            splice.add(other, {"managed": {"edits": [1]}}, PATH, ITEM, in_list=True)
 
 
 @as_one_test
@@ -90,7 +90,7 @@ def test_a_document_of_another_body_is_refused() -> None:
 def test_a_value_is_put_where_nothing_is(body: str, expected: str) -> None:
     document = decode(body.encode())
     assert isinstance(document, dict)
-    assert expected == put(body.encode(), document, ("b", "c"), "d").decode()
+    assert expected == splice.add(body.encode(), document, ("b", "c"), "d").decode()
 
 
 @pytest.mark.parametrize("body", ['{"b":{"c":1}}', '{"b":[]}'])
@@ -98,7 +98,7 @@ def test_what_is_there_is_not_replaced(body: str) -> None:
     document = decode(body.encode())
     assert isinstance(document, dict)
     with pytest.raises(WireError, match="cannot make these edits"):
-        put(body.encode(), document, ("b", "c"), "d")
+        splice.add(body.encode(), document, ("b", "c"), "d")
 
 
 values = st.recursive(
