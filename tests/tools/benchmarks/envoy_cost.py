@@ -36,8 +36,10 @@ from tests.tools.benchmarks.peers.envoy_config import write_plain_config
 from tests.tools.benchmarks.peers.processes import make_environment
 from tests.tools.benchmarks.request_cost import SESSIONS, Answers, Session, tell
 
-_QUIET_SECONDS = 0.1
-_QUIET_MS = 0.3
+_QUIET_SECONDS = 0.4
+"""Longer than requests wait to become records together."""
+
+_QUIET_MS = 1.0
 
 
 class Side(NamedTuple):

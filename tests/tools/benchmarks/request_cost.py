@@ -51,8 +51,10 @@ EVENTS = 20
 
 _EVENT_SECONDS = 0.001
 _SERVER = "localhost"
-_QUIET_SECONDS = 0.05
-_QUIET_MS = 0.2
+_QUIET_SECONDS = 0.4
+"""Longer than requests wait to become records together."""
+
+_QUIET_MS = 1.0
 
 
 class Session(NamedTuple):
