@@ -314,7 +314,7 @@ class Request:
 
         Raises WireError if it cannot be done or proven.
         """
-        return splice(self.body, self.document, edits, list_path)
+        return splice(self.body, self.document, edits, list_path, ascii_only=self.is_ascii)
 
     def add(self, body: bytes, added: Added) -> bytes:
         """Return a body of this request, edited or not, with a value added outside of the list.

@@ -34,6 +34,7 @@ from masking.wire.chat import CHAT
 from masking.wire.format import follow
 from masking.wire.gemini import GEMINI
 from tests.masking.test_every_format_invariants import REAL, requests
+from tests.support.arrivals import SHORTENS, Remembering
 from tests.support.builders import MASK_ALL, OLD, Spelling, examples, policies, policy, spellings
 from tests.support.images import png
 from tests.support.marks import as_one_test, thorough
@@ -746,3 +747,21 @@ def test_old_texts_are_escaped_to_ascii_as_long_as_the_whole_body_is() -> None:
     assert isinstance(other, Rewrite)
     assert 2 <= other.body.count("é".encode())
     assert outcome(body, WRITERS[0], strategies, None) == other
+
+
+def test_new_texts_are_spelled_as_the_client_spells_even_where_its_last_letter_is_cut() -> None:
+    """Only the middle of a long result is not ASCII, and that is left out at arrival."""
+    lines = "a line\n" * 200
+    long = f"{lines}é{lines}"
+    messages = [USER, TURN[0], {**TURN[1], "content": long}, *TURN, *TURN]
+    bodies = [
+        json.dumps({"messages": messages[:end]}, ensure_ascii=False).encode()
+        for end in (3, len(messages))
+    ]
+    window = policy(SLIDING, window_turns=1, placeholder_template="ö")
+    strategies = Strategies(arrival=SHORTENS, schema1=window)
+    for table in (RequestCache(), NOTHING):
+        process = Remembering()
+        sent = [process.send(table.read(body, CHAT), strategies).body for body in bodies]
+        assert ["left out" in body.decode() for body in sent] == [True, False]
+        assert "ö".encode() in sent[1]
