@@ -260,11 +260,9 @@ def may_go_unmasked(rewrite: Rewrite, window: int | None) -> bool:
 
     `window` is that of the model, in tokens; where it is not known, the request fits.
     """
-    arrived = rewrite.arrived
-    whole = arrived.client if arrived else rewrite.conversation
-    if not fits_window(lay_out(whole).requests[-1].size, window):
+    if not fits_window(lay_out(rewrite.arrived.client).requests[-1].size, window):
         return False
-    is_bound = changes_bound_prefix(rewrite) or (arrived and shortens_bound_prefix(arrived))
+    is_bound = changes_bound_prefix(rewrite) or shortens_bound_prefix(rewrite.arrived)
     return not (is_bound or rewrite.drops)
 
 

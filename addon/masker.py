@@ -27,7 +27,7 @@ from masking.model import Decision
 from masking.prices import find_pricing
 from masking.proof import Prover
 from masking.request_cache import RequestCache
-from masking.rewrite import Rewrite, Step, meet
+from masking.rewrite import Rewrite, Step
 from masking.server_history import PendingAnswer, ServerHeldRequest, ServerHistories
 from masking.window import price_boundary
 from masking.wire import OnHistoryEdit
@@ -187,7 +187,7 @@ class Masker:
         if not (received.replay or draft.observed):
             # No boundary is held because of what was not sent.
             only = self.ledgers.frozen_results(priced.cache_scope, client)
-        step = meet(
+        step = Step(
             client,
             strategies,
             priced.prices,
@@ -281,7 +281,6 @@ class _Draft:
             return replace(rewritten, left_out=rewrite.left_out)
         rewritten = replace(
             rewritten,
-            binding=rewrite.binding,
             masked=rewrite.masked,
             left_unmasked=rewrite.left_unmasked,
             dropping="asked" if rewrite.drops and not self.observed else None,

@@ -1,14 +1,14 @@
 """Bytes in, bytes and decisions out: the one road through the core.
 
-`meet` makes a request a step of its conversation, with what is remembered of that. `Step.rewrite`
-says how it goes out, and `Step.remember` keeps what was sent. `rewrite_request` is the same for the
-body of a request whose conversation nobody remembers.
+A request is a `Step` of its conversation. `Step.rewrite` says how it goes out, and `Step.remember`
+keeps what was sent. `rewrite_request` is the same for the body of a request whose conversation
+nobody remembers.
 """
 
 import math
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from masking.arrival import (
     ArrivalPolicy,
@@ -92,24 +92,24 @@ class Rewrite:
     """The rewritten request: its body, and the decision for each tool result.
 
     body: the very object that came in, if nothing was changed.
-    conversation: the request as it came in, but for what was shortened at arrival.
+    arrived: what became of its long results at arrival.
+    conversation: the request as it came in, but for what was shortened then.
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.
     left_unmasked: whether the window masks nothing, because an agent asks for a summary.
-    binding: what becomes of the model's reasoning if a text before it has changed.
     past: what is to be remembered of the conversation; None if nothing is.
     clearing: what the provider is asked to clear; None if it is not asked. What it clears is
         decided as `cleared`, and is no edit of ours.
     drops: whether the provider is asked to drop reasoning that no longer fits what precedes it.
     dropped: the elements whose reasoning it drops then, as far as that is known.
     betas: what the header `anthropic-beta` must name for all that.
-    arrived: what became of its long results at arrival; None if nobody looked.
     obstacle: why nothing old was looked at, where the provider holds the history; else None.
     left_out: what is left out of it, and of that history; None if nothing is, or it holds none.
     """
 
     body: bytes
+    arrived: Arrived
     conversation: Conversation
     decisions: tuple[Decision, ...]
     edits: Edits = field(default_factory=Edits)
@@ -117,13 +117,11 @@ class Rewrite:
     redactions: Redactions | None = None
     plan: ReductionPlan | None = None
     past: Past | None = None
-    binding: OnHistoryEdit | None = None
     left_unmasked: bool = False
     clearing: Clearing | None = None
     drops: bool = False
     dropped: frozenset[int] = frozenset()
     betas: tuple[str, ...] = ()
-    arrived: Arrived | None = None
     obstacle: str | None = None
     left_out: Truncated | None = None
 
@@ -158,24 +156,16 @@ def rewrite_request(
     """
     if isinstance(strategies, MaskPolicy):
         strategies = Strategies(schema1=strategies)
-    return meet(read_request(body, wire, path), strategies, prices, prover=Prover()).rewrite()
+    return Step(read_request(body, wire, path), strategies, prices, prover=Prover()).rewrite()
 
 
-def meet(
-    client: Conversation,
-    strategies: Strategies,
-    prices: BoundaryPrices = FREE,
-    memories: Memories | None = None,
-    *,
-    held: ServerHeldRequest | None = None,
-    only: Container[int] | None = None,
-    observed: bool = False,
-    purpose: Purpose = "answer",
-    now: float = 0.0,
-    lifetime: float = math.inf,
-    prover: Prover | None = None,
-) -> "Step":
-    """Return a request as a step of its conversation, with what is remembered of that.
+@dataclass(eq=False)
+class Step:
+    """A request as a step of its conversation, with what is remembered of those before it.
+
+        step = Step(client, strategies, prices, memories)
+        rewrite = step.rewrite()                # as often as there are ways to send it
+        step.remember(rewrite)                  # the one that was taken
 
     client: the request as its client wrote it.
     held: what is known of its history, where the provider holds that; `client` is then its own.
@@ -185,83 +175,56 @@ def meet(
     purpose: what it asks for; only what gets an answer is remembered.
     now, lifetime: when it leaves, and after how long its provider forgets a prompt, in seconds.
     prover: proves what leaves; None where nothing does, as in a replay.
+    arrived: the request, with its long results shortened.
+    recalled: what is remembered of its conversation; None if nothing is.
+    context: the past of that, which decides what stays masked; None if it is not remembered.
 
     Whatever will be sent as its client wrote it, because a strategy is off, is forgotten. Raises
     WireError if results that were shortened before cannot be.
     """
-    recalled, context, sent = None, None, None
-    masks, shortens = strategies.schema1.masks, strategies.shortens
-    if memories is not None:
-        if held is None and not masks:
-            memories.forget(client, "masked" if shortens else "all")
-        opening = None if held is None else held.continued.opening or b""
-        recalled = memories.meet(client, now, lifetime, observed=observed, held=opening)
-        context, sent = recalled.context, recalled.sent
-        if held is not None:
-            sent = sent._replace(asked=held.continued.asked)
-        if context is not None and not (masks or context.drops_reasoning):
-            context = None
-    # At arrival: what was sent short stays so.
-    arrived = Arrived(client, client)
-    if shortens:
-        arrived = arrive(client, strategies.arrival, sent)
-    return Step(
-        arrived=arrived,
-        strategies=strategies,
-        prices=prices,
-        only=only,
-        context=context,
-        recalled=recalled,
-        held=held,
-        memories=memories,
-        observed=observed,
-        purpose=purpose,
-        now=now,
-        lifetime=lifetime,
-        prover=prover,
-    )
 
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """A step of a conversation: a request, and what is remembered of those before it.
-
-        step = meet(client, strategies, prices, memories)
-        rewrite = step.rewrite()                # as often as there are ways to send it
-        step.remember(rewrite)                  # the one that was taken
-
-    arrived: the request, with its long results shortened.
-    context: the conversation's past, which decides what stays masked; None if it is not remembered.
-    recalled: what is remembered of it; None if nothing is.
-
-    The others are as in `meet`.
-    """
-
-    arrived: Arrived
+    client: Conversation
     strategies: Strategies
     prices: BoundaryPrices = FREE
-    only: Container[int] | None = None
-    context: ConversationContext | None = None
-    recalled: Recalled | None = None
-    held: ServerHeldRequest | None = None
     memories: Memories | None = None
+    _: KW_ONLY
+    held: ServerHeldRequest | None = None
+    only: Container[int] | None = None
     observed: bool = False
     purpose: Purpose = "answer"
     now: float = 0.0
     lifetime: float = math.inf
     prover: Prover | None = None
+    arrived: Arrived = field(init=False)
+    recalled: Recalled | None = field(init=False, default=None)
+    context: ConversationContext | None = field(init=False, default=None)
 
-    @property
-    def client(self) -> Conversation:
-        """The request as its client wrote it."""
-        return self.arrived.client
+    def __post_init__(self) -> None:
+        client, held, sent = self.client, self.held, None
+        masks, shortens = self.strategies.schema1.masks, self.strategies.shortens
+        if self.memories is not None:
+            if held is None and not masks:
+                self.memories.forget(client, "masked" if shortens else "all")
+            opening = None if held is None else held.continued.opening or b""
+            self.recalled = recalled = self.memories.meet(
+                client, self.now, self.lifetime, observed=self.observed, held=opening
+            )
+            sent = recalled.sent
+            if held is not None:
+                sent = sent._replace(asked=held.continued.asked)
+            if recalled.context is not None and (masks or recalled.context.drops_reasoning):
+                self.context = recalled.context
+        # At arrival: what was sent short stays so.
+        self.arrived = Arrived(client, client)
+        if shortens:
+            self.arrived = arrive(client, self.strategies.arrival, sent)
 
     @property
     def conversation(self) -> Conversation:
         """The request as it arrives at the window."""
         return self.arrived.conversation
 
-    @cached_property
+    @property
     def opening(self) -> bytes:
         """What its conversation is recognized by."""
         return digest_opening(self.conversation)
@@ -299,9 +262,9 @@ class Step:
             self._prove(conversation.request.body, Edits(), None, None)
             return Rewrite(
                 body=conversation.request.body,
+                arrived=arrived,
                 conversation=conversation,
                 decisions=(),
-                arrived=arrived,
                 obstacle=held.obstacle,
                 left_out=measure_left_out(arrived, before) if arrived.shortened or before else None,
             )
@@ -381,6 +344,7 @@ class Step:
             )
         return Rewrite(
             body=body,
+            arrived=arrived,
             conversation=conversation,
             decisions=decisions,
             edits=edits,
@@ -388,13 +352,11 @@ class Step:
             redactions=redactions,
             plan=plan,
             past=past,
-            binding=binding,
             left_unmasked=left_unmasked,
             clearing=clearing,
             drops=has_dropped or is_changed,
             dropped=dropped,
             betas=(beta,) if beta else (),
-            arrived=arrived,
         )
 
     def _prove(self, body: bytes, edits: Edits, added: Added | None, past: Past | None) -> None:
@@ -453,14 +415,21 @@ class Step:
         if self.recalled is None or self.recalled.is_known or not self.strategies.shortens:
             return None
         arrived = find_lost(self.arrived, self.strategies.arrival)
-        return None if arrived is None else replace(self, arrived=arrived).rewrite()
+        if arrived is None:
+            return None
+        step = copy(self)
+        step.arrived = arrived
+        return step.rewrite()
 
     def leave_unmasked(self) -> Rewrite:
         """Return the request as its client wrote it, since it was refused masked."""
-        whole = Arrived(self.client, self.client)
-        rewrite = Step(arrived=whole, strategies=Strategies()).rewrite()
-        decisions = (Decision(decision.result, "refused") for decision in rewrite.decisions)
-        return replace(rewrite, decisions=tuple(decisions))
+        client = self.client
+        return Rewrite(
+            body=client.request.body,
+            arrived=Arrived(client, client),
+            conversation=client,
+            decisions=tuple(Decision(result, "refused") for result in client.results),
+        )
 
     # What is remembered of it.
 
@@ -468,12 +437,11 @@ class Step:
         """Remember that the request goes out like this."""
         if self.memories is None or self.recalled is None or self.purpose != "answer":
             return
-        arrived = self.arrived if rewrite.arrived is None else rewrite.arrived
         is_placed = self.held is None or self.held.continued.opening is not None
         self.memories.keep(
             self.recalled,
             rewrite.past,
-            arrived if self.strategies.shortens and is_placed else None,
+            rewrite.arrived if self.strategies.shortens and is_placed else None,
             observed=self.observed,
         )
 
@@ -509,7 +477,7 @@ def keeps_reasoning(
 
 def changes_bound_prefix(rewrite: Rewrite) -> bool:
     """Whether a rewrite changes a text that reasoning in the request is bound to."""
-    if rewrite.binding is None:
+    if rewrite.conversation.binding is None:
         return False
     return changes_before_reasoning(rewrite.conversation, rewrite.decisions, rewrite.edits)
 

@@ -17,7 +17,7 @@ from masking.errors import WireError
 from masking.memory import BoundaryMemory, Memories
 from masking.model import places_masked
 from masking.prices import Pricing
-from masking.rewrite import Rewrite, Step, Strategies, meet
+from masking.rewrite import Rewrite, Step, Strategies
 from masking.tokens import TokenCounter
 from masking.wire import OnHistoryEdit
 
@@ -159,7 +159,7 @@ class OtherRoads:
             ):
                 continue
             with suppress(WireError):
-                own = meet(
+                own = Step(
                     take_apart(step.client, road.name),
                     road.adapt(step.strategies),
                     step.prices,

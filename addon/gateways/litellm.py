@@ -147,7 +147,7 @@ class CallCarrier:
         # at arrival is no edit of the rewrite, which begins with the shortened request.
         document = self._document
         arrived = rewrite.arrived
-        if arrived is not None and arrived.conversation is not arrived.client:
+        if arrived.conversation is not arrived.client:
             requests = arrived.client.request, arrived.conversation.request
             lists = (cast(Sequence[object], document[name]), *(r.read_list()[1] for r in requests))
             each = zip(*lists, strict=True)

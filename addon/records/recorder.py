@@ -350,15 +350,14 @@ def _measure(rewrite: Rewrite, counter: TokenCounter | None) -> Measured:
     prompt = None
     with suppress(OverdueError):
         prompt = read_prompt(rewrite, counter) if counter else None
-    arrived = rewrite.arrived
-    shortened = arrived.shortened if arrived is not None else ()
+    shortened = rewrite.arrived.shortened
     return Measured(
         sizes=measure(rewrite, prompt),
         conversation_id=digest_opening(rewrite.conversation).hex(),
         prompt=prompt,
         repeated=find_repeated(rewrite.conversation),
         shortened=frozenset(each.place for each in shortened),
-        quotes=count_quotes(arrived) if arrived is not None and shortened else 0,
+        quotes=count_quotes(rewrite.arrived) if shortened else 0,
         folder=find_folder(rewrite.conversation),
         user=find_user(rewrite.conversation.body),
     )

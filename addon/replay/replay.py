@@ -25,7 +25,7 @@ from masking.memory import BoundaryMemory, Memories
 from masking.model import Reason
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.request_cache import RequestCache
-from masking.rewrite import Strategies, meet
+from masking.rewrite import Step, Strategies
 from masking.roads import ROADS, OtherRoads, RoadName, Untaken
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
@@ -279,7 +279,7 @@ class _Replayer:
 
         # Decide, with what is remembered of the conversation. The simulated cache's time to live is
         # its lifetime.
-        step = meet(
+        step = Step(
             client,
             settings.strategies,
             prices,

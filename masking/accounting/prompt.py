@@ -93,15 +93,15 @@ def read_prompt(rewrite: Rewrite, counter: TokenCounter) -> Prompt:
 
     # Before all that, the client's own elements stood where results were shortened at arrival.
     left_out: dict[int, int] = {}
-    if arrived := rewrite.arrived:
-        whole, all_results = [*before], arrived.conversation.results
-        for place in dict.fromkeys([all_results[each.place].element for each in arrived.shortened]):
-            own = count_element(arrived.client.parsed[place], conversation.wire, counter)
-            short = count_element(arrived.conversation.parsed[place], conversation.wire, counter)
-            number, gone = place + 1, own.piece.tokens - short.piece.tokens
-            piece, left_out[number] = before[number], gone
-            whole[number] = piece._replace(digest=own.piece.digest, tokens=piece.tokens + gone)
-        before = tuple(whole)
+    arrived, whole = rewrite.arrived, [*before]
+    all_results = arrived.conversation.results
+    for place in dict.fromkeys([all_results[each.place].element for each in arrived.shortened]):
+        own = count_element(arrived.client.parsed[place], conversation.wire, counter)
+        short = count_element(arrived.conversation.parsed[place], conversation.wire, counter)
+        number, gone = place + 1, own.piece.tokens - short.piece.tokens
+        piece, left_out[number] = before[number], gone
+        whole[number] = piece._replace(digest=own.piece.digest, tokens=piece.tokens + gone)
+    before = tuple(whole)
 
     # A reduction drops elements, and inserts a summary in their place.
     if edits.moves:
@@ -378,8 +378,7 @@ def measure(rewrite: Rewrite, prompt: Prompt | None = None) -> Sizes:
     dropped = [each.result.texts for each in decisions if each.reason == "dropped"]
     change -= sum([len(text) for each in dropped for text in each])
     # What was left out at arrival stands in no text that was decided on since.
-    arrived = rewrite.arrived
-    long_results = arrived.long_results if arrived else ()
+    long_results = rewrite.arrived.long_results
     outcomes: Counter[str] = Counter(each.outcome for each in long_results)
     cuts = [each for long in long_results for each in long.replacements]
     left_out = sum([len(each.text) - len(each.placeholder) for each in cuts])

@@ -216,7 +216,6 @@ def test_a_refused_request_goes_whole_where_no_reasoning_has_seen_it_short(
             Model((call,), thought="Hm." if each else ""),
             Tools((Give(f"c{number}", given_text),)),
         )
-    assert rewrite.arrived is not None
     assert [0] == [each.place for each in rewrite.arrived.shortened]
     assert expected == may_go_unmasked(rewrite, None)
     assert not may_go_unmasked(rewrite, 10)

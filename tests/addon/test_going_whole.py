@@ -7,7 +7,7 @@ import pytest
 
 from addon.attempts import may_go_unmasked
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, Strategies, meet, read_request
+from masking.rewrite import Rewrite, Step, Strategies, read_request
 from masking.window import MaskPolicy
 from masking.wire.responses import RESPONSES
 from tests.support.marks import as_one_test
@@ -67,6 +67,6 @@ def test_reasoning_before_all_that_is_masked_is_bound_to_none_of_it() -> None:
 
 def test_what_goes_unmasked_says_why_each_result_stays() -> None:
     body = json.dumps({"model": FREE, "input": [*turn(0), *turn(1)]}).encode()
-    whole = meet(read_request(body, RESPONSES), Strategies()).leave_unmasked()
+    whole = Step(read_request(body, RESPONSES), Strategies()).leave_unmasked()
     assert whole.body is body
     assert ["refused"] * 2 == [decision.reason for decision in whole.decisions]

@@ -17,7 +17,8 @@ from masking.accounting import read_prompt
 from masking.memory import BoundaryMemory, Memories, Remembered
 from masking.model import Decision
 from masking.proof import Prover
-from masking.rewrite import Rewrite, Strategies, meet, read_request
+from masking.rewrite import Rewrite, Strategies, read_request
+from masking.rewrite import Step as RequestStep
 from masking.tokens import TokenCounter
 from masking.window import BoundaryPrices, MaskPolicy
 from masking.wire.format import Document
@@ -81,7 +82,9 @@ class Session:
             self.restart()
         client = read_request(self.body, MESSAGES, "/v1/messages")
         strategies = Strategies(schema1=step.policy)
-        met = meet(client, strategies, step.prices, self.memories, lifetime=DAY, prover=Prover())
+        met = RequestStep(
+            client, strategies, step.prices, self.memories, lifetime=DAY, prover=Prover()
+        )
         rewrite = met.rewrite(drops=step.drops)
         met.remember(rewrite)
         return rewrite
@@ -192,9 +195,9 @@ def test_without_a_memory_and_beside_clearing_nothing_is_dropped() -> None:
     for _ in range(5):
         session.take(Step(drops=False))
     client = read_request(session.body, MESSAGES, "/v1/messages")
-    alone = meet(client, Strategies(schema1=POLICY)).rewrite(drops=True)
+    alone = RequestStep(client, Strategies(schema1=POLICY)).rewrite(drops=True)
     assert (False, client.request.body) == (alone.drops, alone.body)
-    met = meet(
+    met = RequestStep(
         client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY, prover=Prover()
     )
     cleared = met.rewrite(drops=True, clears=True)
@@ -210,7 +213,7 @@ def test_a_provider_also_clears_what_a_client_has_added_to_a_result() -> None:
             session.take(Step(drops=False))
             session.messages[-1]["content"][0]["content"] += reminder
         client = read_request(session.body, MESSAGES, "/v1/messages")
-        met = meet(
+        met = RequestStep(
             client,
             Strategies(schema1=POLICY),
             SLIDES,
@@ -230,7 +233,7 @@ def test_what_was_dropped_in_a_conversation_is_not_cleared_in_it() -> None:
     for _ in range(4):
         session.take(Step())
     client = read_request(session.body, MESSAGES, "/v1/messages")
-    met = meet(
+    met = RequestStep(
         client, Strategies(schema1=POLICY), SLIDES, session.memories, lifetime=DAY, prover=Prover()
     )
     both = met.rewrite(clears=True)

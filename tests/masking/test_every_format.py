@@ -16,7 +16,8 @@ from masking.memory import BoundaryMemory, digest_answers, digest_opening
 from masking.model import Decision, Element, parse_arguments
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Rewrite, Strategies, meet, read_request
+from masking.rewrite import Rewrite, Strategies, read_request
+from masking.rewrite import Step as RequestStep
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, lay_out
 from tests.support.builders import MASK_ALL, OLD, TEMPLATE, policy
@@ -334,7 +335,8 @@ def test_an_element_is_read_once(writer: Writer) -> None:
     options = reduce_to(2_400, summary_max_chars=600)
     strategies = Strategies(schema1=SLIDING, reduction=options)
     client = read_request(told.body, counting)
-    changed = meet(client, strategies, prices_of(SLIDING)).rewrite()  # the proof reads for itself
+    step = RequestStep(client, strategies, prices_of(SLIDING))  # the proof reads for itself
+    changed = step.rewrite()
     masked = {changed.conversation.results[place].element for place in changed.masked}
     assert masked
     assert len(told.items) + len(masked) + 1 == count

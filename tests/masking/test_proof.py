@@ -15,7 +15,8 @@ from masking.model import Call, ToolResult
 from masking.proof import Prover, Terms
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
-from masking.rewrite import Strategies, meet, read_request
+from masking.rewrite import Step as RequestStep
+from masking.rewrite import Strategies, read_request
 from masking.wire import CHAT, CONVERSE, GEMINI, MESSAGES, OLLAMA, Added, WireFormat
 from masking.written import Wording, is_shortened
 from tests.support.builders import OLD, TEMPLATE
@@ -106,7 +107,7 @@ def leave(writer: Writer, strategies: Strategies, steps: Sequence[Step] = TALK) 
     """Return a request as it leaves."""
     prover = Watching()
     client = read_request(writer.tell(*steps).body, writer.wire, writer.path)
-    step = meet(client, strategies, prices_of(strategies.schema1), prover=prover)
+    step = RequestStep(client, strategies, prices_of(strategies.schema1), prover=prover)
     assert step.rewrite().body != client.request.body
     (case,) = prover.cases
     return case
@@ -584,7 +585,7 @@ def test_arguments_are_written_alike_however_deep(depth: int) -> None:
         True, 1, placeholder_template="{arguments}", placeholder_arguments_chars=1_000
     )
     request = read_request(json.dumps({"messages": asked * 3}).encode(), MESSAGES)
-    step = meet(request, Strategies(schema1=policy), prices_of(policy), prover=Prover())
+    step = RequestStep(request, Strategies(schema1=policy), prices_of(policy), prover=Prover())
     reasons = [each.reason for each in step.rewrite().decisions]
     assert ["masked", "masked", "in_window"] == reasons
 

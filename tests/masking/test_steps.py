@@ -10,7 +10,7 @@ from masking.errors import ProofError
 from masking.memory import BoundaryMemory, Memories
 from masking.proof import Prover, Terms
 from masking.request_cache import decode_request
-from masking.rewrite import Step, Strategies, meet, read_request
+from masking.rewrite import Step, Strategies, read_request
 from masking.server_history import ServerHistories
 from masking.window import MaskPolicy
 from masking.window.placeholder import SHIPPED_TEMPLATE
@@ -37,7 +37,7 @@ def write_body(turns: int, **fields: object) -> bytes:
 
 def take_step(turns: int, memories: Memories | None, *, observed: bool = False) -> Step:
     conversation = read_request(write_body(turns))
-    return meet(
+    return Step(
         conversation, MASKS, memories=memories, observed=observed, lifetime=300.0, prover=Prover()
     )
 
@@ -115,7 +115,7 @@ def test_on_doubt_bound_reasoning_gets_what_was_sent_before() -> None:
             told = WRITERS[1].tell(User("Mend it."), *turns[: 2 * end])
             body = json.dumps({**told.document, "model": model}).encode()
             client = read_request(body, MESSAGES, "/v1/messages")
-            step = meet(client, Strategies(schema1=shipped), memories=memories, prover=prover)
+            step = Step(client, Strategies(schema1=shipped), memories=memories, prover=prover)
             assert (client.binding is None) == (expected is None)
             if expected is None and end == 4:
                 with pytest.raises(ProofError):

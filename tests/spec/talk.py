@@ -6,7 +6,8 @@ from typing import Final
 from masking import Decision, MaskPolicy, Rewrite
 from masking.memory import BoundaryMemory, Memories, Remembered
 from masking.proof import Prover
-from masking.rewrite import Strategies, meet, rewrite_request
+from masking.rewrite import Step as RequestStep
+from masking.rewrite import Strategies, rewrite_request
 from masking.window import FREE, BoundaryPrices
 from masking.wire import FORMATS
 from tests.support.wire_conversations import WRITERS, Step, Told, User, Writer, in_each, turn
@@ -75,7 +76,7 @@ class Proxy:
         conversation = told.read()
         if isinstance(policy, MaskPolicy):
             policy = Strategies(schema1=policy)
-        step = meet(
+        step = RequestStep(
             conversation,
             policy,
             prices,

@@ -21,7 +21,8 @@ from masking.conversation import Conversation
 from masking.memory import BoundaryMemory, Memories
 from masking.proof import Prover
 from masking.redaction import RedactionPolicy
-from masking.rewrite import Strategies, meet, read_request, rewrite_request
+from masking.rewrite import Step as RequestStep
+from masking.rewrite import Strategies, read_request, rewrite_request
 from masking.window import FREE as FREE_PRICES
 from masking.window import BoundaryPrices
 from masking.wire import MESSAGES
@@ -87,7 +88,7 @@ def send(body: bytes, bound: Bound, policy: MaskPolicy, memory: BoundaryMemory |
     assert match is not None
     memories = None if memory is None else Memories(memory)
     conversation = read_request(body, match.wire, bound.path)
-    step = meet(
+    step = RequestStep(
         conversation,
         Strategies(schema1=policy),
         FREE_PRICES,
@@ -112,7 +113,7 @@ TALK = (User(), *turn("a", OUTPUT), *thinking_turn("b"), *turn("c", OUTPUT), *tu
 def test_nothing_is_masked_that_later_reasoning_is_bound_to(bound: Bound, remembers: bool) -> None:
     body = tell(bound, *TALK)
     rewrite = send(body, bound, SHORT, BoundaryMemory() if remembers else None)
-    assert bound.binding == rewrite.binding
+    assert bound.binding == rewrite.conversation.binding
     assert "bound" == reasons(rewrite)[0]
     assert rewrite.body == body
 
@@ -161,7 +162,7 @@ def test_an_account_that_takes_it_has_results_masked_before_reasoning(
     body, match = tell(bound, *TALK), find_format("POST", bound.path)
     assert match is not None
     policy = replace(SHORT, bound_reasoning=setting)
-    step = meet(
+    step = RequestStep(
         read_request(body, match.wire, bound.path), Strategies(schema1=policy), prover=Prover()
     )
     rewrite = step.rewrite(account_accepts_edits=True)
@@ -183,7 +184,7 @@ def test_no_other_strategy_changes_what_reasoning_is_bound_to(bound: Bound) -> N
 @in_cases(FREE)
 def test_the_reasoning_of_older_models_is_free(bound: Bound) -> None:
     rewrite = send(tell(bound, *TALK), bound, SHORT, None)
-    assert None is rewrite.binding
+    assert None is rewrite.conversation.binding
     assert ["masked", "masked", "masked", "in_window"] == reasons(rewrite)
 
 
@@ -218,7 +219,7 @@ def clear(
 ) -> Rewrite:
     """Ask the provider to clear, and remember the request as one that was taken."""
     strategies, memories = Strategies(schema1=policy), Memories(memory)
-    step = meet(
+    step = RequestStep(
         conversation,
         strategies,
         prices,

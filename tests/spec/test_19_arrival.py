@@ -49,7 +49,6 @@ def texts_of(sent: Rewrite) -> list[str]:
 
 
 def kinds(sent: Rewrite) -> list[str]:
-    assert sent.arrived is not None
     return [each.outcome for each in sent.arrived.long_results]
 
 

@@ -7,7 +7,7 @@ from masking.arrival import ArrivalPolicy
 from masking.conversation import Conversation
 from masking.memory import BoundaryMemory, Memories, Remembered
 from masking.proof import Prover
-from masking.rewrite import Rewrite, Strategies, meet
+from masking.rewrite import Rewrite, Step, Strategies
 from masking.window import FREE, BoundaryPrices, MaskPolicy
 
 OFF = MaskPolicy(enabled=True, window_turns=0)
@@ -56,7 +56,7 @@ class Remembering:
     ) -> Rewrite:
         """Return what becomes of a request, and remember it; the masker does the same."""
         memories = Memories(self.memory)
-        step = meet(client, strategies, prices, memories, now=now, lifetime=300.0, prover=Prover())
+        step = Step(client, strategies, prices, memories, now=now, lifetime=300.0, prover=Prover())
         rewrite = step.rewrite()
         step.remember(rewrite)
         return rewrite

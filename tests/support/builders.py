@@ -10,8 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
+from masking.arrival import Arrived
 from masking.conversation import read_conversation, with_targets
 from masking.messages_api import read_messages
+from masking.model import Decision
 from masking.wire.chat import CHAT
 from tests.support.priced import PricedPolicy, at_prices
 
@@ -262,6 +264,7 @@ def read_body(document: Mapping[str, object], target_arguments: Sequence[str] = 
     return with_targets(read_conversation(document, CHAT), target_arguments)
 
 
-def unchanged(conversation: Conversation) -> Rewrite:
-    """Return a request that nothing has changed."""
-    return Rewrite(body=b"", conversation=conversation, decisions=())
+def unchanged(conversation: Conversation, decisions: tuple[Decision, ...] = ()) -> Rewrite:
+    """Return a request with these decisions, that nothing else has changed."""
+    arrived = Arrived(conversation, conversation)
+    return Rewrite(body=b"", arrived=arrived, conversation=conversation, decisions=decisions)

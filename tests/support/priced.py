@@ -1,7 +1,7 @@
 """Policies with the prices that a test plays them at, and the core's functions for these."""
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from masking import messages_api, window
@@ -11,7 +11,7 @@ from masking.memory import ConversationContext
 from masking.model import ChatMessage, Decision
 from masking.prices import PriceStep, ReadsAt
 from masking.proof import Prover
-from masking.rewrite import Rewrite, Strategies, meet, read_request
+from masking.rewrite import Rewrite, Step, Strategies, read_request
 from masking.window import (
     FREE,
     Boundary,
@@ -77,8 +77,8 @@ def rewrite_request(
         strategies = Strategies(schema1=strategies)
     client = read_request(request, wire, path) if isinstance(request, bytes) else request
     prices = prices_of(strategies.schema1) if prices is None else prices
-    step = meet(client, strategies, prices, only=only, prover=prover or Prover())
-    step = replace(step, context=context)
+    step = Step(client, strategies, prices, only=only, prover=prover or Prover())
+    step.context = context
     return step.rewrite(account_accepts_edits=account_accepts_edits)
 
 

@@ -26,10 +26,9 @@ from masking.accounting.ledger import (
 from masking.accounting.prompt import Prompt, read_prompt
 from masking.model import ChatMessage, Decision, Replacement
 from masking.prices import CacheRules, Pricing
-from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.wire.usage import Usage
-from tests.support.builders import OLD, assistant, call, read, result, turn
+from tests.support.builders import OLD, assistant, call, read, result, turn, unchanged
 from tests.support.marks import as_one_test
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -71,7 +70,7 @@ def ask(
         Decision(conversation.results[number], "masked", (_hide(messages, places[number]),))
         for number in masked
     )
-    sent = Rewrite(body=b"", conversation=conversation, decisions=decisions)
+    sent = unchanged(conversation, decisions)
     return Sent(
         cache_scope=cache_scope,
         prompt=read_prompt(sent, COUNTER),

@@ -84,7 +84,7 @@ def _count(message: object) -> int:
 def _replace(document: dict[str, Any], replacements: tuple[Replacement, ...]) -> Rewrite:
     conversation = read_body(document)
     decision = Decision(conversation.results[0], "masked", replacements)
-    return Rewrite(body=b"", conversation=conversation, decisions=(decision,))
+    return unchanged(conversation, (decision,))
 
 
 def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
@@ -634,6 +634,6 @@ def test_an_element_has_the_same_digest_before_it_is_counted_and_after() -> None
     body = WRITERS[0].tell(*turns(3)).body
     request = read_request(body, CHAT)
     before = digest_elements(request)
-    read_prompt(Rewrite(body=body, conversation=request, decisions=()), TokenCounter())
+    read_prompt(unchanged(request), TokenCounter())
     assert all(known.counted for known in request.parsed)
     assert before == digest_elements(request)

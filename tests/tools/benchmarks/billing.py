@@ -15,9 +15,10 @@ from masking.conversation import Conversation
 from masking.errors import WireError
 from masking.prices import PriceSettings, Pricing
 from masking.request_cache import RequestCache
-from masking.rewrite import Rewrite, Strategies, meet
+from masking.rewrite import Rewrite, Step, Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy, price_boundary
+from tests.support.builders import unchanged
 
 Rule = Callable[[Conversation, Pricing], Rewrite]
 """Says what goes out for a request that is billed at these prices."""
@@ -74,14 +75,14 @@ def follow(policy: MaskPolicy, believed: tuple[float, float] | None = None) -> R
         read, write = believed or pricing.ratios
         trusted = replace(pricing, read=read, write=write)
         prices = price_boundary(trusted, slides=False, marks=client.marks)
-        return meet(client, Strategies(schema1=policy), prices).rewrite()
+        return Step(client, Strategies(schema1=policy), prices).rewrite()
 
     return rule
 
 
 def send_all(client: Conversation, _: Pricing) -> Rewrite:
     """Return a request as it is; a `Rule`."""
-    return Rewrite(body=b"", conversation=client, decisions=())
+    return unchanged(client)
 
 
 class Sums(NamedTuple):

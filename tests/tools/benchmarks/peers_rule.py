@@ -26,6 +26,7 @@ from masking.prices import Pricing
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
+from tests.support.builders import unchanged
 from tests.support.read_sessions import read_sessions
 from tests.tools.benchmarks.assumed import TRUE_PRICES, read_shipped
 from tests.tools.benchmarks.billing import NOTHING, Sums, bill_requests, follow, sum_up
@@ -45,9 +46,7 @@ def mask_as_peer(client: Conversation, _: Pricing) -> Rewrite:
         else Decision(result, "in_window")
         for place, result in enumerate(client.results)
     )
-    return Rewrite(
-        body=b"", conversation=client, decisions=decisions, masked=places_masked(decisions)
-    )
+    return replace(unchanged(client, decisions), masked=places_masked(decisions))
 
 
 def count_omitted(results: int) -> int:

@@ -138,9 +138,9 @@ def find_fault(
 
 def is_bound(rewrite: Rewrite, strategies: Strategies) -> bool:
     """Whether reasoning is bound to what a request says, and may not be given up."""
-    if rewrite.binding == "drops":
+    if rewrite.conversation.binding == "drops":
         return strategies.schema1.bound_reasoning == "keep"
-    return rewrite.binding is not None  # nobody knows that an account takes what was changed
+    return rewrite.conversation.binding is not None  # nobody knows that an account takes what was changed
 
 
 def decode(body: bytes) -> Any:  # noqa: ANN401 - JSON

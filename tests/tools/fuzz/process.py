@@ -82,7 +82,7 @@ def _find_facts(rewrite: Rewrite) -> Iterator[tuple[str, object]]:
     yield "edits", _show(rewrite.edits)
     yield "masked", rewrite.masked
     yield "past", rewrite.past
-    yield "binding", (rewrite.binding, request.binding, rewrite.left_unmasked)
+    yield "binding", (request.binding, rewrite.left_unmasked)
     yield "results", (request.turns, _show(request.results))
     yield "document", _show(request.document)
     yield "opening", digest_opening(request)
