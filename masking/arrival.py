@@ -205,14 +205,12 @@ class SentResults(NamedTuple):
 
     find_words: how the result at a place was sent shortened; None if it was not.
     was_whole: whether the result at a place was sent whole with this very request before.
-    first_new: the first element of the list that was in no request before.
     least: only longer texts were ever sent shortened; None if none was.
     asked: of calls that the request does not show, whether the latest result was shortened.
     """
 
     find_words: Callable[[int], ShortenedWords | None]
     was_whole: Callable[[int], bool]
-    first_new: int
     least: int | None = None
     asked: Mapping[CallKey, bool] = NOTHING_ASKED
 
@@ -264,6 +262,7 @@ def decide_arrivals(
     found = [results[place] for place in places]
     evaluated = conversation.history.map_each(_evaluate, found, policy, is_same=is_same)
 
+    first_new = conversation.last_answer + 1  # what stands there was in no request before
     decided = []
     # By call, whether its latest long result was shortened, and in which turn.
     asked = NOTHING_ASKED if sent is None else sent.asked
@@ -280,7 +279,7 @@ def decide_arrivals(
             continue
         elif outcome != "shortened":
             pass  # exempt by its content, in this request as in those before
-        elif sent is not None and (result.element < sent.first_new or sent.was_whole(place)):
+        elif sent is not None and (result.element < first_new or sent.was_whole(place)):
             outcome = "sent_whole"
         else:
             words = policy.words

@@ -164,8 +164,8 @@ class BoundaryMemory:
         if held is not None:
             with self._lock:
                 shortened = self._known.get(held, _NOTHING).shortened
-            ids = ResultIds(conversation)
-            return Recalled(held, conversation, ids, shortened, self._was_whole, is_known=True)
+            none, ids, was_whole = Chain((), ()), ResultIds(conversation), self._was_whole
+            return Recalled(held, none, conversation, ids, shortened, was_whole, is_known=True)
         opening, chain = digest_opening(conversation), digest_answers(conversation)
         answers, read = chain
         ids = ResultIds(conversation, answers)
@@ -186,15 +186,12 @@ class BoundaryMemory:
         if past is not None:
             state = "cold" if now - past.sent > lifetime else "warm"
         context = ConversationContext(
-            answers,
-            read,
             ids.__getitem__,
             Anchor(len(answers), answers[-1] if answers else b"", read[-1] if read else b""),
             now,
             state,
             past,
             best is not None and best.goes_on,
-            best.branch if best is not None and best.is_continued else None,
             any(branch.drops_reasoning for branch in branches),
         )
 
@@ -206,12 +203,14 @@ class BoundaryMemory:
             shortened = {}
         return Recalled(
             opening,
+            chain,
             conversation,
             ids,
             shortened,
             self._was_whole,
             is_known=bool(passed),
             context=context,
+            continued=best.branch if best is not None and best.is_continued else None,
         )
 
     def store(
@@ -223,14 +222,13 @@ class BoundaryMemory:
             If the user went back, the longer conversation stays known: it may be sent again.
         arrived: says which results are sent shortened, and which are not; None if nobody looked.
         """
-        context = recalled.context
         with self._lock:
             before = after = self._known.get(recalled.opening, _NOTHING)
-            if past is not None and context is not None:
+            if past is not None:
                 others = (
                     other
                     for other in before.branches
-                    if other is not context.continued and not _covers(past, context, other)
+                    if other is not recalled.continued and not _covers(past, recalled.chain, other)
                 )
                 after = after._replace(branches=(past, *others))
             if arrived is not None:
@@ -244,7 +242,8 @@ class BoundaryMemory:
         keys, results = recalled.ids.keys, recalled.conversation.results
         sent = {each.place: each.words for each in arrived.shortened}
         shortened = {keys(place)[0]: words for place, words in sent.items() if words is not None}
-        first_new = bisect_left(results, recalled.first_new, key=lambda result: result.element)
+        last = recalled.conversation.last_answer  # what follows it was in no request before
+        first_new = bisect_right(results, last, key=lambda result: result.element)
         for place in range(first_new, len(results)):
             if place not in sent:
                 self._whole[recalled.opening + keys(place)[0]] = None
@@ -259,7 +258,7 @@ class BoundaryMemory:
         if left != remembered.shortened:
             remembered = remembered._replace(shortened=left)
         if arrived.client.binding is not None and recalled.context is not None:
-            remembered = _with_request(remembered, recalled.context)
+            remembered = _with_request(remembered, recalled.context.anchor, recalled.chain.answers)
         return remembered
 
     def forget(self, conversation: Conversation, what: Forgotten) -> None:
@@ -322,19 +321,23 @@ class BoundaryMemory:
 class Recalled:
     """What is remembered of the conversation that a request continues.
 
-    opening: by what it is recognized.
+    opening, chain: by what it is recognized; the chain is empty where its provider holds it.
     shortened: what was sent shortened in conversations with that opening.
     is_known: whether an earlier request of the conversation was sent through here.
     context: its past; None where its provider holds the history.
+    continued: what was remembered of a conversation that the request continues at its very end;
+        None where it is a fork, or another run with the same answers.
     """
 
     opening: bytes
+    chain: "Chain"
     conversation: Conversation
     ids: "ResultIds"
     shortened: Shortened
     was_whole: Callable[[bytes], bool]
     is_known: bool
     context: ConversationContext | None = None
+    continued: Past | None = None
 
     @property
     def last_met(self) -> float:
@@ -343,15 +346,10 @@ class Recalled:
         return -math.inf if past is None else past.sent
 
     @property
-    def first_new(self) -> int:
-        """The first element after every answer: what stands there was in no request before."""
-        return self.conversation.last_answer + 1
-
-    @property
     def sent(self) -> SentResults:
         """What was sent, as `decide_arrivals` asks for it."""
         least = _find_least(self.shortened) if self.shortened else None
-        return SentResults(self._find_words, self._was_sent_whole, self.first_new, least)
+        return SentResults(self._find_words, self._was_sent_whole, least)
 
     def _find_words(self, place: int) -> ShortenedWords | None:
         if not self.shortened or self.ids.digest_at(place) == _UNKNOWN:
@@ -417,13 +415,13 @@ def _find_least(shortened: Shortened) -> int:
     return min((words.max_chars for words in shortened.values()), default=0)
 
 
-def _with_request(remembered: Remembered, context: ConversationContext) -> Remembered:
+def _with_request(remembered: Remembered, anchor: Anchor, answers: Sequence[bytes]) -> Remembered:
     """Return what is remembered with a request, in place of the earlier ones of its conversation.
 
     The very object comes back if nothing is to be changed, as where the window remembers it.
     """
-    end = context.anchor._replace(read=None)
-    left = tuple([each for each in remembered.requests if not _is_on(each, context.answers)])
+    end = anchor._replace(read=None)
+    left = tuple([each for each in remembered.requests if not _is_on(each, answers)])
     if not any(past.last[:2] == end[:2] for past in remembered.branches):
         left = (end, *left)
     return remembered if left == remembered.requests else remembered._replace(requests=left)
@@ -711,13 +709,13 @@ def _count_before_latest(conversation: Conversation, answers: int) -> int:
     return answers
 
 
-def _covers(later: Past, context: ConversationContext, past: Past) -> bool:
+def _covers(later: Past, chain: Chain, past: Past) -> bool:
     """Whether `later`, the past of a request, covers all that an earlier one masked, and how.
 
     It does not if the user went back, more was masked there, and the old end then went on; nor if
     the other is another run of the task, which goes on by itself.
     """
-    if not (_is_on(past.last, context.answers) and _has_read(past.last, context.read)):
+    if not (_is_on(past.last, chain.answers) and _has_read(past.last, chain.read)):
         return False
     return _masked_words(past, past.last) <= _masked_words(later, past.last)
 

@@ -56,7 +56,7 @@ def decide_clearing(
     """
     results, past = conversation.results, context.past
     # A request that passed unseen restarts the cached prefix, so the past begins anew.
-    if past is None or len(context.answers) > past.last.answers + 1:
+    if past is None or context.anchor.answers > past.last.answers + 1:
         past = begin_past(context)
     excluded, policy = _find_excluded(conversation, policy), _without_pins(policy)
 

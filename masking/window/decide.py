@@ -135,8 +135,6 @@ PrefixState = Literal["first met", "warm", "cold"]
 class ConversationContext(NamedTuple):
     """What is known of a request besides its messages: its conversation, and the past of that.
 
-    answers: by what the conversation is recognized.
-    read: the digests of the tool results that the model had read before each answer.
     identify: returns what tells the tool result at a place from every other one.
     anchor: the request's place in its conversation.
     now: when the request leaves, in seconds.
@@ -144,21 +142,16 @@ class ConversationContext(NamedTuple):
     past: None if the conversation is seen for the first time. Of what it masked it has this
         request's own results, and those of which a file says no more than the place.
     goes_on: whether the request has all answers that the last one of its past had.
-    continued: what was remembered of a conversation that the request continues at its very end;
-        None where it is a fork, or another run with the same answers.
     drops_reasoning: whether its provider was asked to drop reasoning, in whichever conversation
         with its opening: a user who has gone back may come from any of them.
     """
 
-    answers: Sequence[bytes]
-    read: Sequence[bytes]
     identify: Callable[[int], ResultId]
     anchor: Anchor
     now: float
     state: PrefixState
     past: Past | None = None
     goes_on: bool = False
-    continued: Past | None = None
     drops_reasoning: bool = False
 
 
@@ -331,11 +324,11 @@ def find_dropped_reasoning(conversation: Conversation, past: Past) -> frozenset[
 
 
 def was_passed_by(conversation: Conversation, context: ConversationContext) -> bool:
-    """Whether requests of the conversation may have been sent of which nothing is remembered."""
+    """Whether reasoning was made at requests that did not come through here, and so were whole."""
     past = context.past
     if past is None:
         return conversation.last_bound >= 0
-    return _was_passed_by(conversation, past, context)
+    return context.goes_on and conversation.is_bound_from(past.last.answers + 1)
 
 
 def leave_whole(conversation: Conversation) -> WindowDecisions:
@@ -614,14 +607,9 @@ def _recall_past(conversation: Conversation, context: ConversationContext, limit
     What its provider cleared is not masked, and comes back.
     """
     past, keeps = context.past, limits.keeps_reasoning
-    if past is None or past.cleared or (keeps and _was_passed_by(conversation, past, context)):
+    if past is None or past.cleared or (keeps and was_passed_by(conversation, context)):
         return begin_past(context)
     return past
-
-
-def _was_passed_by(conversation: Conversation, past: Past, context: ConversationContext) -> bool:
-    """Whether reasoning was made at requests that did not come through here, and so were whole."""
-    return context.goes_on and conversation.is_bound_from(past.last.answers + 1)
 
 
 def _mask_again(

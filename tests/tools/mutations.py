@@ -308,8 +308,8 @@ MUTATIONS = (
     Mutation(
         "a branch that another covers",
         MEMORY,
-        "if other is not context.continued and not _covers(past, context, other)",
-        "if other is not context.continued",
+        "if other is not recalled.continued and not _covers(past, recalled.chain, other)",
+        "if other is not recalled.continued",
         "tests/masking/test_memory.py",
     ),
     Mutation(

@@ -138,9 +138,10 @@ def find_fault(
 
 def is_bound(rewrite: Rewrite, strategies: Strategies) -> bool:
     """Whether reasoning is bound to what a request says, and may not be given up."""
-    if rewrite.conversation.binding == "drops":
+    binding = rewrite.conversation.binding
+    if binding == "drops":
         return strategies.schema1.bound_reasoning == "keep"
-    return rewrite.conversation.binding is not None  # nobody knows that an account takes what was changed
+    return binding is not None  # nobody knows that an account takes what was changed
 
 
 def decode(body: bytes) -> Any:  # noqa: ANN401 - JSON
