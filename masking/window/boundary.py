@@ -104,6 +104,13 @@ class RequestSize(NamedTuple):
     results: int
 
 
+class Reasoning(NamedTuple):
+    """Bound reasoning: the size of everything before its element, and its own."""
+
+    offset: float
+    size: float
+
+
 class Layout(NamedTuple):
     """The sizes in a request, in any unit, the same throughout.
 
@@ -112,8 +119,7 @@ class Layout(NamedTuple):
     turns: the number of tool turns before each tool result.
     sizes: the size of each tool result's content.
     marked: the size of what stands before the list, up to the last cache mark in it.
-    bound: the positions of the elements that hold bound reasoning, each with the size of everything
-        before it.
+    reasoning: the bound reasoning in it, in order.
     """
 
     requests: tuple[RequestSize, ...]
@@ -121,7 +127,7 @@ class Layout(NamedTuple):
     turns: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     marked: int = 0
-    bound: tuple[tuple[int, int], ...] = ()
+    reasoning: tuple[Reasoning, ...] = ()
 
 
 def lay_out(conversation: Conversation) -> Layout:
@@ -130,15 +136,17 @@ def lay_out(conversation: Conversation) -> Layout:
         conversation.head.size = conversation.wire.measure_head(conversation.body)
     head, wire = conversation.head.size, conversation.wire
     size, turns, counts_on, has_turn = head.total, 0, False, False
-    requests, bound = list[RequestSize](), list[tuple[int, int]]()
+    requests, reasoning = list[RequestSize](), list[Reasoning]()
     offsets, turns_before, sizes = list[int](), list[int](), list[int]()
-    for at, known in enumerate(conversation.parsed):
+    for known in conversation.parsed:
         if known.size is None:
             known.size = wire.measure_element(known.item)
         total, contents = known.size
         element = known.element
         if element.is_bound:
-            bound.append((at, size))
+            if known.reasoning_size is None:
+                known.reasoning_size = measure_charges(wire.read_reasoning(known.item))
+            reasoning.append(Reasoning(size, known.reasoning_size))
         if element.speaker != "assistant":
             counts_on = False
         else:
@@ -160,26 +168,8 @@ def lay_out(conversation: Conversation) -> Layout:
         tuple(turns_before),
         tuple(sizes),
         head.marked,
-        tuple(bound),
+        tuple(reasoning),
     )
-
-
-class Reasoning(NamedTuple):
-    """Bound reasoning: the size of everything before its element, and its own."""
-
-    offset: float
-    size: float
-
-
-def measure_reasoning(conversation: Conversation, layout: Layout) -> tuple[Reasoning, ...]:
-    """Return the bound reasoning in a request, in order, in estimated tokens."""
-    wire, parsed, found = conversation.wire, conversation.parsed, []
-    for at, offset in layout.bound:
-        known = parsed[at]
-        if known.reasoning_size is None:
-            known.reasoning_size = measure_charges(wire.read_reasoning(known.item))
-        found.append(Reasoning(offset, known.reasoning_size))
-    return tuple(found)
 
 
 class Candidate(NamedTuple):

@@ -27,7 +27,6 @@ from masking.window.boundary import (
     PinnedResults,
     SentMoves,
     lay_out,
-    measure_reasoning,
     window_edge,
 )
 from masking.window.placeholder import Rendering, Template, is_placeholder
@@ -249,7 +248,7 @@ def decide(
                 evaluated[place] = decision
             sent = find_sent_moves(past, masked, context, limits)
         candidates = measure_candidates(evaluated, layout, conversation.history)
-        reasoning = measure_reasoning(conversation, layout) if limits.drops_reasoning else ()
+        reasoning = layout.reasoning if limits.drops_reasoning else ()
         history = conversation.history
         boundary = Boundary.at_last(layout, candidates, policy, prices, sent, history, reasoning)
         # For a summary it is sent whole, unless reasoning is bound to a result that was masked.
