@@ -666,25 +666,11 @@ class PinnedResults(Copyable):
         return found
 
 
-class _Bucket(NamedTuple):
-    """The results that wait for a turn to leave the window: what they save, the first offset.
-
-    It is replaced, never changed, so that copies share it.
-    """
-
-    saving: float = 0.0
-    offset: float = math.inf
-
-
-_EMPTY = _Bucket()
-
-
 class EligibleResults(Copyable):
     """The results of a conversation, in order, and which of them could be masked.
 
-    Each waits in the bucket of the turn that must leave the window first. It changes to an earlier
-    bucket at most once, when a later result of its target arrives, so the work is linear in the
-    conversation.
+    Each waits for a turn to leave the window. That changes to an earlier turn at most once, when a
+    later result of its target arrives, so the work is linear in the conversation.
 
     candidates: the results, whether they have arrived or not.
     received: how many have.
@@ -703,10 +689,12 @@ class EligibleResults(Copyable):
         """The results that are eligible or masked."""
         self._sent_masked: set[int] = set()
         """The results that were masked by a move that was really sent."""
-        self._buckets: dict[int, _Bucket] = {}
-        self._bucket_of: dict[int, int] = {}
+        self._leaves: dict[int, int] = {}
+        """The turns with which the results leave the window that wait for that."""
         self._waiting: list[tuple[int, int]] = []
-        """A heap of turns, each with a result that was put into its bucket."""
+        """A heap of these turns with their results; what leaves earlier stands in it twice."""
+        self._firsts: dict[int, float] = {}
+        """By turn, the size of everything before the first result that ever waited for it."""
 
     @property
     def offset(self) -> float:
@@ -718,9 +706,9 @@ class EligibleResults(Copyable):
         self._edge = edge
         while self._waiting and self._waiting[0][0] < edge:
             turn, place = heappop(self._waiting)
-            self._buckets.pop(turn, None)
-            if self._bucket_of.get(place) == turn:
-                del self._bucket_of[place]
+            self._firsts.pop(turn, None)
+            if self._leaves.get(place) == turn:
+                del self._leaves[place]
                 self._add_eligible(place)
 
     def receive(self, count: int) -> None:
@@ -752,7 +740,7 @@ class EligibleResults(Copyable):
     def mark_sent_masked(self, places: Sequence[int]) -> None:
         """Count these results as masked, eligible or not: they were."""
         for place in places:
-            self._leave_bucket(place)
+            self._leaves.pop(place, None)
             if place in self._counted and place not in self._sent_masked:
                 self.saving -= self.candidates[place].saving
         self._counted.update(places)
@@ -767,42 +755,35 @@ class EligibleResults(Copyable):
 
         The first has, for each turn from the edge on, the saving with every result before that
         turn masked. The second has the size, with everything masked, from the first result that
-        could be masked at that turn or later to the end of a prompt of this `size`. A bucket
-        that a result has left gives a bound.
+        could be masked at that turn or later to the end of a prompt of this `size`. One that no
+        longer waits for its turn gives a bound.
         """
-        buckets = [self._buckets.get(turn, _EMPTY) for turn in range(self._edge, stop)]
+        own = dict.fromkeys(range(self._edge, stop), 0.0)
+        for place, turn in self._leaves.items():
+            if turn < stop:
+                own[turn] += self.candidates[place].saving
         tails, first, saving = [0.0], math.inf, 0.0
-        for bucket in reversed(buckets):
-            first = min(first, bucket.offset)
-            saving += bucket.saving
+        for turn in reversed(own):
+            first = min(first, self._firsts.get(turn, math.inf))
+            saving += own[turn]
             tails.append(max(0.0, size - first - saving))
-        savings = accumulate((bucket.saving for bucket in buckets), initial=self.saving)
-        return [*savings], tails[::-1]
+        return [*accumulate(own.values(), initial=self.saving)], tails[::-1]
 
     def _wait(self, place: int, turn: int) -> None:
-        """Put a result into the bucket of this turn; if the edge has passed it, it is eligible."""
-        if place in self._bucket_of:
-            self._leave_bucket(place)
+        """Let a result wait for this turn; if the edge has passed it, it is eligible."""
+        self._leaves.pop(place, None)
         if turn < self._edge:
             self._add_eligible(place)
             return
         _, offset, saving, *_ = self.candidates[place]
-        waiting, first = self._buckets.get(turn, _EMPTY)
-        first = min(first, offset) if saving else first
-        self._buckets[turn] = _Bucket(waiting + saving, first)
-        self._bucket_of[place] = turn
+        if saving:
+            self._firsts[turn] = min(self._firsts.get(turn, math.inf), offset)
+        self._leaves[place] = turn
         heappush(self._waiting, (turn, place))
-
-    def _leave_bucket(self, place: int) -> None:
-        turn = self._bucket_of.pop(place, None)
-        if turn is not None:
-            bucket = self._buckets[turn]
-            left = bucket.saving - self.candidates[place].saving
-            self._buckets[turn] = bucket._replace(saving=left)
 
     def _add_eligible(self, place: int) -> None:
         """Count a result as eligible, unless something pins it, or it waits or is counted."""
-        if place in self._bucket_of or place in self._counted:
+        if place in self._leaves or place in self._counted:
             return
         if self._pinned is not None and self._pinned.is_pinned(place):
             return
