@@ -18,7 +18,13 @@ from masking.arrival import (
     find_lost,
     measure_left_out,
 )
-from masking.conversation import Conversation, index_request, read_again, with_targets
+from masking.conversation import (
+    Conversation,
+    by_element,
+    index_request,
+    read_again,
+    with_targets,
+)
 from masking.edit.splice import apply
 from masking.errors import ProofError
 from masking.memory import ConversationContext, Forgotten, Memories, Past, Recalled, digest_opening
@@ -300,15 +306,13 @@ class Step:
             window = decide(conversation, policy, prices, context, limits, templates)
         windowed, past, left_unmasked, clearing = window
         decisions = windowed if redactions is None else _settle(windowed, redactions)
-        sent = [each for each in decisions if each.reason != "cleared"]
-        edits, masked = Edits(replacements_of(sent)), places_masked(windowed)
-        plan = None
+        plan, edits = None, Edits()
         if strategies.reduction.reduces:
             plan = _plan(conversation, decisions, strategies)
-            if plan.changes:
-                decisions = tuple(_carry_out(decisions, plan))
-                edits = plan.edits._replace(replacements=replacements_of(decisions))
-        # One splice carries it all out.
+            decisions, edits = tuple(_carry_out(decisions, plan)), plan.edits
+        # One splice carries it all out, but for what the provider clears.
+        sent = [each for each in decisions if each.reason != "cleared"]
+        edits = edits._replace(replacements=replacements_of(sent))
         body = conversation.request.body
         if edits.moves:
             body = conversation.request.splice(edits, conversation.list_path)
@@ -324,7 +328,7 @@ class Step:
         dropping, dropped = conversation.wire.dropping, frozenset[int]()
         is_changed = drops and (
             (context is not None and was_passed_by(conversation, context))
-            or changes_before_reasoning(conversation, decisions, edits)
+            or changes_before_reasoning(conversation, edits)
         )
         if (has_dropped or is_changed) and dropping is not None:
             added, beta = dropping.write(conversation.document), dropping.beta
@@ -348,7 +352,7 @@ class Step:
             conversation=conversation,
             decisions=decisions,
             edits=edits,
-            masked=masked,
+            masked=places_masked(windowed),
             redactions=redactions,
             plan=plan,
             past=past,
@@ -477,18 +481,13 @@ def keeps_reasoning(
 
 def changes_bound_prefix(rewrite: Rewrite) -> bool:
     """Whether a rewrite changes a text that reasoning in the request is bound to."""
-    if rewrite.conversation.binding is None:
-        return False
-    return changes_before_reasoning(rewrite.conversation, rewrite.decisions, rewrite.edits)
+    is_bound = rewrite.conversation.binding is not None
+    return is_bound and changes_before_reasoning(rewrite.conversation, rewrite.edits)
 
 
-def changes_before_reasoning(
-    conversation: Conversation, decisions: Sequence[Decision], edits: Edits
-) -> bool:
-    """Whether decisions change a text that reasoning in a request may be bound to."""
-    changed = (
-        each.result.element for each in decisions if each.replacements and each.reason != "cleared"
-    )
+def changes_before_reasoning(conversation: Conversation, edits: Edits) -> bool:
+    """Whether edits change a text that reasoning in a request may be bound to."""
+    changed = (at for at, _ in by_element(edits.replacements, conversation.list_path))
     first = min((*edits.dropped, *changed), default=len(conversation.elements))
     return first <= conversation.last_bound
 
