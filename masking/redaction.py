@@ -19,7 +19,8 @@ from masking.conversation import Conversation, find_answers
 from masking.errors import ConfigError
 from masking.model import Decision, Element, KeepReason, Reason, Scenario, Speaker, ToolResult
 from masking.setting import check_settings, describes_settings, names, setting
-from masking.window import DEFAULT_TEMPLATE, Templates
+from masking.window import DEFAULT_TEMPLATE
+from masking.window.decide import Templates
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     SHIPPED_TEMPLATE,

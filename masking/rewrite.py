@@ -40,18 +40,15 @@ from masking.reduction import (
 )
 from masking.request_cache import decode_request
 from masking.server_history import KnownConversation, PendingAnswer, ServerHeldRequest
-from masking.window import (
-    FREE,
-    BoundaryPrices,
+from masking.window import FREE, BoundaryPrices, MaskPolicy, decide
+from masking.window.clearing import decide_clearing
+from masking.window.decide import (
+    Clearing,
     Limits,
-    MaskPolicy,
-    decide,
     find_dropped_reasoning,
     sort_by_position,
     was_passed_by,
 )
-from masking.window.clearing import decide_clearing
-from masking.window.decide import Clearing
 from masking.window.signs import is_summary_request
 from masking.wire import (
     CHAT,

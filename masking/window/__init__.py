@@ -1,29 +1,7 @@
 """The window: tool results older than a number of tool turns become placeholders."""
 
-from masking.window.boundary import (
-    FREE,
-    Boundary,
-    BoundaryPosition,
-    BoundaryPrices,
-    Candidate,
-    Layout,
-    RequestSize,
-    SentMoves,
-    lay_out,
-    price_boundary,
-)
-from masking.window.decide import (
-    CallKey,
-    Limits,
-    Templates,
-    call_key,
-    decide,
-    evaluate,
-    find_dropped_reasoning,
-    measure_candidates,
-    sort_by_position,
-    was_passed_by,
-)
+from masking.window.boundary import FREE, BoundaryPosition, BoundaryPrices, lay_out, price_boundary
+from masking.window.decide import CallKey, call_key, decide
 from masking.window.placeholder import (
     RECALL_ID_CHARS,
     Rendering,
@@ -35,42 +13,29 @@ from masking.window.placeholder import (
     recall_id,
     recall_id_of,
 )
-from masking.window.policy import DEFAULT_TEMPLATE, BoundReasoning, MaskPolicy
+from masking.window.policy import DEFAULT_TEMPLATE, MaskPolicy
 from masking.window.signs import is_summary_request, looks_like_error
 
 __all__ = [
     "DEFAULT_TEMPLATE",
     "FREE",
     "RECALL_ID_CHARS",
-    "BoundReasoning",
-    "Boundary",
     "BoundaryPosition",
     "BoundaryPrices",
     "CallKey",
-    "Candidate",
-    "Layout",
-    "Limits",
     "MaskPolicy",
     "Rendering",
-    "RequestSize",
-    "SentMoves",
-    "Templates",
     "call_key",
     "decide",
     "encode_text",
-    "evaluate",
-    "find_dropped_reasoning",
     "is_recall_id",
     "is_summary_request",
     "lay_out",
     "looks_like_error",
     "masked_texts",
-    "measure_candidates",
     "parse_marker",
     "parse_template",
     "price_boundary",
     "recall_id",
     "recall_id_of",
-    "sort_by_position",
-    "was_passed_by",
 ]

@@ -17,7 +17,8 @@ from masking.memory import BoundaryMemory, Remembered
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
-from masking.window import BoundReasoning, MaskPolicy
+from masking.window import MaskPolicy
+from masking.window.policy import BoundReasoning
 from masking.wire import is_binding_assumed
 from masking.wire.messages import MESSAGES
 from tests.support.bound_thinking import forget_thinking, is_taken, sign

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from masking.model import ChatMessage
 from masking.prices import PriceStep, Pricing, ReadsAt
 from masking.tokens import estimate_tokens
-from masking.window import BoundaryPosition, Candidate, RequestSize, lay_out
-from masking.window.boundary import pays_now
+from masking.window import BoundaryPosition, lay_out
+from masking.window.boundary import Candidate, RequestSize, pays_now
 from masking.window.policy import CERTAIN
 from tests.support import builders
 from tests.support.builders import IMAGE, parts, read, read_body, unanswered

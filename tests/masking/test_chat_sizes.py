@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from masking.tokens import TokenCounter, estimate_tokens
-from masking.window import RequestSize, lay_out
+from masking.window import lay_out
+from masking.window.boundary import RequestSize
 from masking.wire.chat import CHAT
 from masking.wire.format import measure_tools
 from tests.support.builders import read, read_body

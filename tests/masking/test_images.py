@@ -13,8 +13,8 @@ from masking.model import IMAGE_PLACEHOLDER, Decision, Reason, describe_image
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter, count_openai
-from masking.window import BoundaryPosition, Candidate, MaskPolicy, lay_out
-from masking.window.boundary import EligibleResults, window_edge
+from masking.window import BoundaryPosition, MaskPolicy, lay_out
+from masking.window.boundary import Candidate, EligibleResults, window_edge
 from masking.wire.chat import CHAT
 from masking.wire.converse import CONVERSE
 from masking.wire.format import WireFormat, follow

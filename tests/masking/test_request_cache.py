@@ -29,7 +29,8 @@ from masking.request_cache import (
 )
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
-from masking.window import Candidate, MaskPolicy, RequestSize, lay_out
+from masking.window import MaskPolicy, lay_out
+from masking.window.boundary import Candidate, RequestSize
 from masking.wire.chat import CHAT
 from masking.wire.format import follow
 from masking.wire.gemini import GEMINI

@@ -14,7 +14,8 @@ from masking.model import REASONS
 from masking.prices import Pricing, ReadsAt
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies, read_request
-from masking.window import SentMoves, lay_out
+from masking.window import lay_out
+from masking.window.boundary import SentMoves
 from masking.window.signs import is_summary_request
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.prices import PriceStep
-from masking.window import Candidate, RequestSize
+from masking.window.boundary import Candidate, RequestSize
 from tests.support.block_schedules import (
     NEVER,
     BlockConversation,

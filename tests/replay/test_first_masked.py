@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from addon.replay.reread import NEVER
 from masking.prices import PriceStep
-from masking.window import Boundary, BoundaryPosition, Candidate, MaskPolicy, RequestSize
+from masking.window import BoundaryPosition, MaskPolicy
+from masking.window.boundary import Boundary, Candidate, RequestSize
 from tests.support.builders import examples
 from tests.support.first_behind import find_first_behind
 from tests.support.first_masked import find_first_masked

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from addon.replay.reread import NEVER
 from masking.model import Target
-from masking.window import BoundaryPosition, Candidate, MaskPolicy
+from masking.window import BoundaryPosition, MaskPolicy
+from masking.window.boundary import Candidate
 
 
 def find_first_behind(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from masking.window import Boundary, RequestSize
+from masking.window.boundary import Boundary, RequestSize
 
 
 def find_first_masked(boundary: Boundary, requests: Sequence[RequestSize]) -> dict[int, int]:

@@ -12,17 +12,10 @@ from masking.model import ChatMessage, Decision
 from masking.prices import PriceStep, ReadsAt
 from masking.proof import Prover
 from masking.rewrite import Rewrite, Step, Strategies, read_request
-from masking.window import (
-    FREE,
-    Boundary,
-    BoundaryPosition,
-    BoundaryPrices,
-    Candidate,
-    Layout,
-    MaskPolicy,
-    RequestSize,
-    SentMoves,
-)
+from masking.window import FREE, BoundaryPosition, BoundaryPrices, MaskPolicy
+from masking.window.boundary import Boundary, Candidate, Layout, RequestSize, SentMoves
+from masking.window.decide import evaluate as evaluate_results
+from masking.window.decide import measure_candidates as measure_results
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 
@@ -91,11 +84,11 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
 
 
 def evaluate(conversation: Conversation, policy: MaskPolicy) -> list[Decision]:
-    return window.evaluate(conversation.results, policy, prices_of(policy), conversation.history)
+    return evaluate_results(conversation.results, policy, prices_of(policy), conversation.history)
 
 
 def measure_candidates(evaluated: Sequence[Decision], layout: Layout) -> list[Candidate]:
-    return window.measure_candidates(evaluated, layout, History())
+    return measure_results(evaluated, layout, History())
 
 
 def find_boundary(

@@ -10,7 +10,8 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from masking.prices import Pricing
-from masking.window import Candidate, MaskPolicy, RequestSize
+from masking.window import MaskPolicy
+from masking.window.boundary import Candidate, RequestSize
 from tests.support.priced import PricedPolicy, find_boundary
 
 

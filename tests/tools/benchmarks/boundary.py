@@ -18,7 +18,7 @@ from typing import Any
 from masking.messages_api import read_messages
 from masking.prices import Pricing
 from masking.tokens import TokenCounter
-from masking.window import Candidate, RequestSize
+from masking.window.boundary import Candidate, RequestSize
 from masking.window.policy import CERTAIN
 from tests.support.priced import PricedPolicy
 from tests.support.schedules import (

@@ -29,16 +29,9 @@ from masking.model import Decision
 from masking.prices import PriceSettings, Pricing, find_pricing
 from masking.rewrite import read_request
 from masking.tokens import TokenCounter
-from masking.window import (
-    Boundary,
-    BoundaryPrices,
-    MaskPolicy,
-    evaluate,
-    lay_out,
-    measure_candidates,
-    price_boundary,
-)
-from masking.window.boundary import window_edge
+from masking.window import BoundaryPrices, MaskPolicy, lay_out, price_boundary
+from masking.window.boundary import Boundary, window_edge
+from masking.window.decide import evaluate, measure_candidates
 from masking.wire.messages import MESSAGES
 from tests.support.block_schedules import (
     NEVER,

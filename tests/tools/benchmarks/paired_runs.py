@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from masking.prices import Pricing
-from masking.window import Candidate, RequestSize
+from masking.window.boundary import Candidate, RequestSize
 from tests.support.pages import fill_tables
 from tests.support.priced import PricedPolicy, find_boundaries
 from tests.support.schedules import (
