@@ -612,7 +612,8 @@ class PinnedResults(Copyable):
         self._last_k = policy.keep_last_k_per_tool or 0
         self._kept_images = policy.kept_images
         self._keep_latest_turns = policy.keep_latest_turns
-        self._kept_turns_beyond_window = policy.keep_latest_turns - policy.window_turns
+        self.beyond_window = max(0, policy.keep_latest_turns - policy.window_turns)
+        """For how many turns the latest result of a target stays once it has left the window."""
         self._last_of_tool: dict[str, tuple[int, ...]] = {}
         self._by_tool: set[int] = set()
         self._with_images: tuple[tuple[int, int], ...] = ()
@@ -650,16 +651,11 @@ class PinnedResults(Copyable):
         """Whether a result is among the last of its tool, or holds one of the last images."""
         return place in self._by_tool or any(place == at for at, _ in self._with_images)
 
-    def leaves_at(self, turn: int, *, is_latest: bool) -> int:
-        """Return the turn that the window's edge must pass before a result of `turn` may go."""
-        # "Latest" is counted in turns since the call, as the window is, so it delays a result.
-        return turn + max(0, self._kept_turns_beyond_window) if is_latest else turn
-
     def reasons(self, edge: int) -> dict[int, KeepReason]:
         """Return why results of turns before the edge stay, by place."""
         found: dict[int, KeepReason] = {}
         for place, turn in self._latest.values():
-            if self.leaves_at(turn, is_latest=True) >= edge:
+            if turn + self.beyond_window >= edge:
                 found[place] = "latest"
         found |= {place: "last_images" for place, _ in self._with_images}
         found |= dict.fromkeys(self._by_tool, "last_k")
@@ -722,13 +718,11 @@ class EligibleResults(Copyable):
                     self._wait(place, turn)
                 continue
             released = pinned.add(place, tool, images)
-            older = None
             if turn is not None:
-                if target is not None:
-                    older = pinned.add_latest(place, turn, target)
-                self._wait(place, pinned.leaves_at(turn, is_latest=target is not None))
-            if older is not None:
-                self._wait(older[0], older[1])
+                older = None if target is None else pinned.add_latest(place, turn, target)
+                self._wait(place, turn if target is None else turn + pinned.beyond_window)
+                if older is not None:
+                    self._wait(*older)
             for each in released:
                 self._add_eligible(each)
 

@@ -235,12 +235,12 @@ def decide(
         # Nothing has a price, so nothing needs a size, and nobody asks what is in the window.
         old = (n for n, each in enumerate(results, 1) if each.turn is not None and each.turn < edge)
         before = results[: max(old, default=0)]
-        evaluated = evaluate(before, policy, prices, conversation.history, templates)
+        evaluated = evaluate(before, policy, rendering, conversation.history, templates)
         candidates: Sequence[Candidate] = ()
         has_moved, position = True, BoundaryPosition(edge, len(results))
     else:
         layout = lay_out(conversation)
-        evaluated = evaluate(results, policy, prices, conversation.history, templates)
+        evaluated = evaluate(results, policy, rendering, conversation.history, templates)
         sent = None  # without a past, the moves are those that the rule would have made
         if past is not None and context is not None:
             again, masked = _mask_again(results, past, layout, evaluated, rendering, templates)
@@ -368,7 +368,7 @@ def find_sent_moves(
 def evaluate(
     results: Sequence[ToolResult],
     policy: MaskPolicy,
-    prices: BoundaryPrices,
+    rendering: Rendering,
     history: History,
     templates: Templates = NO_TEMPLATES,
 ) -> list[Decision]:
@@ -376,7 +376,6 @@ def evaluate(
 
     They are all results of a request, or the first of them.
     """
-    rendering = policy.rendering if prices.slides else policy.shrinking_rendering
     evaluated = history.map_each(_evaluate, results, policy, rendering, templates, is_same=is_same)
     if policy.keep_rereads:
         # None of them is kept by its name: the earlier call would be, too, as it is the same.

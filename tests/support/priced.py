@@ -84,7 +84,9 @@ def decide(conversation: Conversation, policy: MaskPolicy) -> tuple[Decision, ..
 
 
 def evaluate(conversation: Conversation, policy: MaskPolicy) -> list[Decision]:
-    return evaluate_results(conversation.results, policy, prices_of(policy), conversation.history)
+    slides = prices_of(policy).slides
+    rendering = policy.rendering if slides else policy.shrinking_rendering
+    return evaluate_results(conversation.results, policy, rendering, conversation.history)
 
 
 def measure_candidates(evaluated: Sequence[Decision], layout: Layout) -> list[Candidate]:

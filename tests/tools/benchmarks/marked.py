@@ -147,7 +147,8 @@ def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
         is_marked=request.marks.are_there, lifetime=next(reversed(request.marks.lifetimes), None),
     )  # fmt: skip
     boundary = price_boundary(pricing, marks=request.marks)
-    decisions = evaluate(request.results, policy, boundary, request.history)
+    rendering = policy.rendering if boundary.slides else policy.shrinking_rendering
+    decisions = evaluate(request.results, policy, rendering, request.history)
     since = find_since(request, decisions, policy, boundary)
     is_openai = pricing.cache.reads_at == "request ends"
     talk, places = read_blocks(request, decisions, marked, policy, is_openai=is_openai)
