@@ -155,12 +155,7 @@ def _evaluate(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) 
 
 def _count_uses(conversation: Conversation, turn: int) -> int:
     """Return how many tool uses there are from a turn on, parallel ones each."""
-    uses, turns, in_answer = 0, 0, False
-    for element in conversation.elements:
-        if element.speaker != "assistant":
-            in_answer = False
-        elif element.is_turn:
-            turns += not in_answer
-            in_answer = conversation.wire.answers_in_runs
-            uses += len(element.calls) if turns > turn else 0
-    return uses
+    elements = conversation.elements
+    answers = ([elements[at] for at in answer] for answer in conversation.answers)
+    turns = [answer for answer in answers if any(each.is_turn for each in answer)]
+    return sum(len(each.calls) for answer in turns[turn:] for each in answer if each.is_turn)
