@@ -277,6 +277,8 @@ class Boundary(Copyable):
         """What leaving the eligible results has cost since the last move."""
         self._price = 0.0
         """The price of the move that the current request makes."""
+        self._inputs: tuple[object, ...] = ()
+        """All that decided where it stands, once it is kept for the next request."""
 
     @classmethod
     def at_last(
@@ -317,9 +319,9 @@ class Boundary(Copyable):
             rule = policy, prices, layout.marked
             return rule, requests, candidates[:results], dropped, moves
 
-        kept = history.recall(_SentRequests)
-        if kept is not None and kept.inputs == find_inputs(kept.boundary._number):
-            boundary = kept.boundary.copy()
+        kept = history.recall(cls)
+        if kept is not None and kept._inputs == find_inputs(kept._number):
+            boundary = kept.copy()
             boundary._moves, boundary._reasoning = sent, reasoning
             boundary._eligible.candidates = candidates
         else:
@@ -329,7 +331,8 @@ class Boundary(Copyable):
             if sent is None:
                 boundary.decide()
             boundary.send()
-        history.keep(_SentRequests(boundary, find_inputs(boundary._number)))
+        boundary._inputs = find_inputs(boundary._number)
+        history.keep(boundary)
         boundary = boundary.copy()
         boundary.begin(last)
         return boundary
@@ -538,13 +541,6 @@ class Boundary(Copyable):
             savings=savings,
             tails=tails,
         )
-
-
-class _SentRequests(NamedTuple):
-    """The boundary after a conversation's earlier requests, and all that decided it."""
-
-    boundary: Boundary
-    inputs: tuple[object, ...]
 
 
 def pays_now(
