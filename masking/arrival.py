@@ -20,11 +20,10 @@ from masking.conversation import Conversation, index_request
 from masking.errors import ConfigError
 from masking.history_summary import BEGIN, find_blocks
 from masking.model import Call, Replacement, ToolResult, parse_arguments
-from masking.patterns import matches
 from masking.setting import check_settings, describes_settings, from_zero, globs, setting
 from masking.tokens import estimate_tokens
 from masking.window import CallKey, MaskPolicy, call_key, looks_like_error, recall_id
-from masking.window.decide import is_same
+from masking.window.decide import find_tool_reason, is_same
 from masking.window.placeholder import (
     DEFAULT_ARGUMENTS_CHARS,
     RECALL_ID_CHARS,
@@ -460,10 +459,8 @@ def _evaluate(
     tool = result.tool
     if result.turn is None or tool is None:
         return "unknown_call", ()
-    if policy.keep_tools and matches(tool, policy.keep_tools):
-        return "kept_tool", ()
-    if policy.only_tools and not matches(tool, policy.only_tools):
-        return "unlisted_tool", ()
+    if named := find_tool_reason(tool, policy.keep_tools, policy.only_tools):
+        return named, ()
     if policy.file_arguments and reads_file(result, policy.file_arguments):
         return "file", ()
     if _is_recalled(result):

@@ -284,11 +284,9 @@ class Step:
         # The window decides as if nothing were redacted: a redaction must not move the boundary
         # back. A result has one decision, that of the first strategy which settles it. What will be
         # redacted is masked in redaction's words, so that no text changes twice.
-        redactions = (
-            decide_redactions(conversation, strategies.redaction)
-            if strategies.redaction.redacts
-            else None
-        )
+        redactions = None
+        if strategies.redaction.redacts:
+            redactions = decide_redactions(conversation, strategies.redaction)
         asks_summary = policy.masks and is_summary_request(conversation)
         has_dropped = can_drop and self.has_dropped
         limits = Limits(self.only if masks_new else (), binds, drops or has_dropped, asks_summary)

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from masking.conversation import Conversation
 from masking.model import Decision, Replacement, ToolResult
-from masking.patterns import matches
 from masking.window.boundary import (
     Boundary,
     BoundaryPosition,
@@ -31,6 +30,7 @@ from masking.window.decide import (
     begin_past,
     find_behind,
     find_sent_moves,
+    find_tool_reason,
     leave_whole,
     measure_candidates,
 )
@@ -62,7 +62,7 @@ def decide_clearing(
 
     # 1. What each result is, as if it were old enough, and where the boundary stands then.
     layout = lay_out(conversation)
-    evaluated = [_evaluate(result, excluded, policy) for result in results]
+    evaluated = [_evaluate(result, policy) for result in results]
     candidates = measure_candidates(evaluated, layout, conversation.history)
     cleared: dict[int, list[int]] = {}
     for move in past.moves:
@@ -114,33 +114,24 @@ def _without_pins(policy: MaskPolicy) -> MaskPolicy:
 
 def _find_excluded(conversation: Conversation, policy: MaskPolicy) -> frozenset[str]:
     """Return the names of tools whose results the policy keeps, of all tools in a request."""
-    if not (policy.keep_tools or policy.mask_tools):
-        return frozenset()
     tools = conversation.wire.find_tools(conversation.body)
     schemas = tools if isinstance(tools, list) else []
     named = [each.get("name") for each in schemas if isinstance(each, dict)]
     named += [call.tool for element in conversation.elements for call in element.calls]
-    return frozenset(
-        name
-        for name in named
-        if isinstance(name, str)
-        and (
-            matches(name, policy.keep_tools)
-            or (policy.mask_tools and not matches(name, policy.mask_tools))
-        )
-    )
+    names = {name for name in named if isinstance(name, str)}
+    globs = policy.keep_tools, policy.mask_tools
+    return frozenset(name for name in names if find_tool_reason(name, *globs))
 
 
-def _evaluate(result: ToolResult, excluded: frozenset[str], policy: MaskPolicy) -> Decision:
+def _evaluate(result: ToolResult, policy: MaskPolicy) -> Decision:
     """Decide a tool result as if it were before the cut.
 
     What a provider clears stays in the request, so a replacement says only what the model gets:
     nothing of the result, nor of what its client has added to it.
     """
-    tool = result.tool
-    if tool is not None and tool in excluded:
-        is_kept = matches(tool, policy.keep_tools)
-        return Decision(result, "kept_tool" if is_kept else "unlisted_tool")
+    globs = policy.keep_tools, policy.mask_tools
+    if result.tool is not None and (named := find_tool_reason(result.tool, *globs)):
+        return Decision(result, named)
     path = (*result.list_path, result.element)
     tails = result.tails or ("",) * len(result.texts)
     texts = [

@@ -459,18 +459,28 @@ def sort_by_position(replacements: Iterable[Replacement]) -> tuple[Replacement, 
 def _named(result: ToolResult, policy: MaskPolicy) -> KeepReason | None:
     """Return why a result stays whatever its age; None if the policy does not name it.
 
-    It is a function of the call alone, so it never changes while a conversation goes on. A tool
-    whose name is unknown is named by no glob.
+    It is a function of the call alone, so it never changes while a conversation goes on.
     """
-    tool = result.tool
-    if tool is not None and policy.keep_tools and matches(tool, policy.keep_tools):
-        return "kept_tool"
-    if policy.mask_tools and (tool is None or not matches(tool, policy.mask_tools)):
-        return "unlisted_tool"
+    if named := find_tool_reason(result.tool, policy.keep_tools, policy.mask_tools):
+        return named
     if policy.keep_arguments:
         for value in parse_arguments(result.arguments).values():
             if isinstance(value, str) and matches(value, policy.keep_arguments):
                 return "kept_argument"
+    return None
+
+
+def find_tool_reason(
+    tool: str | None, kept: Sequence[str], listed: Sequence[str]
+) -> Literal["kept_tool", "unlisted_tool"] | None:
+    """Return why a tool's results stay; None if they need not. No glob names an unknown tool.
+
+    They do if it is `kept`, and if only some are `listed`, and it is none of them.
+    """
+    if tool is not None and kept and matches(tool, kept):
+        return "kept_tool"
+    if listed and (tool is None or not matches(tool, listed)):
+        return "unlisted_tool"
     return None
 
 
