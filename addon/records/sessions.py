@@ -135,6 +135,12 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def __add__(self, later: "Session") -> "Session":
         """Return both parts of a session together; what is no sum is that of the later one."""
         first, last = (self, later) if self.last <= later.last else (later, self)
+        is_observed = self.is_observed and later.is_observed
+        # Where only one was observed, that one counts as it was sent: it saved nothing.
+        bill, later_bill = (
+            each.bill.unmasked() if each.is_observed and not is_observed else each.bill
+            for each in (self, later)
+        )
         return replace(
             last,
             began=min(self.began, later.began),
@@ -143,7 +149,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             models=_join(first.models, last.models),
             folder=last.folder or first.folder,
             conversations=max(self.conversations, later.conversations),
-            is_observed=self.is_observed and later.is_observed,
+            is_observed=is_observed,
             requests=self.requests + later.requests,
             failed=self.failed + later.failed,
             turns=max(self.turns, later.turns),
@@ -152,7 +158,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             prompt=self.prompt + later.prompt,
             cached=self.cached + later.cached,
             waits=(*first.waits, *last.waits)[-_MAX_WAITS:],
-            bill=self.bill + later.bill,
+            bill=bill + later_bill,
             why=last.why if self.why and later.why else None,
             loss=last.loss,
             shortened=max(self.shortened, later.shortened),

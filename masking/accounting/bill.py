@@ -298,8 +298,8 @@ class Bill(Struct, frozen=True, kw_only=True):
         }
         return replace(self, roads=compared)
 
-    def without_saving(self) -> "Bill":
-        """Return the bill of requests of which nobody knows what was saved."""
+    def unmasked(self) -> "Bill":
+        """Return the bill of the same requests without us."""
 
         def leave(money: Money) -> Money:
             return Money(money.requests, money.before, money.before)
@@ -311,9 +311,12 @@ class Bill(Struct, frozen=True, kw_only=True):
             unpriced=leave(self.unpriced),
             prompt_after=self.prompt_before,
             dollars_after=self.dollars_before,
-            unknown=self.tokens.requests,
             roads={},
         )
+
+    def without_saving(self) -> "Bill":
+        """Return the bill of requests of which nobody knows what was saved."""
+        return replace(self.unmasked(), unknown=self.tokens.requests)
 
 
 NO_BILL = Bill()

@@ -132,6 +132,14 @@ def test_what_was_only_observed_says_what_it_would_have_cost(
     assert expected == (found.is_observed, found.bill.dollars.before, found.bill.dollars.after)
 
 
+def test_what_another_process_only_observed_of_a_session_saved_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {**A, **bill(5, 4)}, writer="masks")
+    write(tmp_path, {**A, **bill(4, 3), "masking": "observed"}, writer="observes")
+    write(tmp_path, {**A, **bill(2, 1), "masking": "observed"}, writer="observes again")
+    (found,) = read_history(tmp_path)
+    assert (False, Money(3, 11, 10)) == (found.is_observed, found.bill.dollars)
+
+
 def test_it_says_why_nothing_was_masked(tmp_path: Path) -> None:
     write(tmp_path, {**A, "tool_results": 2, "kept": {"in_window": 2}}, {**B, "masked": 1})
     assert {"a": "no tool result is older than the window: a short session", "b": None} == {
@@ -292,6 +300,7 @@ parts = st.builds(
     requests=st.integers(0, 9),
     bill=st.builds(Bill, dollars=st.builds(Money, *[st.integers(0, 9)] * 3)),
     why=st.sampled_from([None, "because"]),
+    is_observed=st.booleans(),
 )
 
 
