@@ -28,7 +28,7 @@ from addon.proxy.host import prepare_host
 from addon.proxy.marks import is_recording
 from addon.proxy.mcp import Mcp
 from addon.proxy.router import Router
-from addon.proxy.routes import BaseUrlRouter
+from addon.proxy.routes import BaseUrlRouter, find_listening
 from addon.proxy.tls import Passthrough
 from addon.proxy.unsupported import UnsupportedTraffic
 from addon.proxy.websocket import Websockets
@@ -122,6 +122,7 @@ class ObservationMasking:
             else:
                 engine.recorder.sinks.append(self._page.add)
                 self._health.page_url = self._page.url
+                self._health.proxy = next(find_listening(), None)
                 logger.info(f"page: {self._page.url}")
         engine.announce(self._health.page_url)
 

@@ -63,7 +63,7 @@ def describe_view(view: View, run: Described) -> Described:
 
 
 def _describe_run(run: Described) -> Mapping[str, str]:
-    """Return how the proxy is, and what passes it unmasked."""
+    """Return how the proxy is, what passes it unmasked, and how to send an agent through it."""
     warnings = []
     if unopened := run.get("unopened"):
         hosts = ", ".join(f"{host} ({count:,})" for host, count in unopened.items())
@@ -75,7 +75,8 @@ def _describe_run(run: Described) -> Mapping[str, str]:
         warnings.append(f"{pluralize(unserved, 'request')} used an unsupported API format.")
     tag = f", {run['tag']}" if run.get("tag") else ""
     state = f"{run['state']}. Run {run['name']}{tag}." if run.get("name") else ""
-    return {"state": state, "warning": " ".join(warnings)}
+    command = f"obsmask run --proxy {run['proxy']} -- claude" if run.get("proxy") else ""
+    return {"state": state, "warning": " ".join(warnings), "command": command}
 
 
 def _describe_total(view: View) -> Mapping[str, str]:

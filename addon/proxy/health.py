@@ -133,13 +133,15 @@ class HealthEndpoint:
     passthrough, unsupported: the addons that count what is not masked (`addon/proxy/tls.py`,
         `addon/proxy/unsupported.py`).
 
-    `page_url` is where the live page is; None while there is none.
+    `page_url` is where the live page is, and `proxy` where agents of this machine reach the proxy
+    that it is of; None while there is none.
     """
 
     def __init__(
         self, engine: "Engine", passthrough: "CountsUnopened", unsupported: "CountsUnserved"
     ) -> None:
         self.page_url: str | None = None
+        self.proxy: Address | None = None
         self._engine, self._passthrough, self._unsupported = engine, passthrough, unsupported
 
     async def request(self, flow: "HTTPFlow") -> None:
@@ -181,6 +183,7 @@ class HealthEndpoint:
         return {
             "name": run.name,
             "tag": run.tag,
+            "proxy": str(self.proxy) if self.proxy else None,
             "state": render_start(config) if config else "",
             "unopened": self._passthrough.passed,
             "unserved": self._unsupported.unserved.total(),

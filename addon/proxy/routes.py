@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import orjson
 from mitmproxy import ctx, http
-from mitmproxy.connection import Address, Client, Server
+from mitmproxy.connection import Client, Server
 from mitmproxy.net.http import url
 from mitmproxy.net.tls import starts_like_tls_record
 from mitmproxy.proxy import layer
@@ -23,7 +23,13 @@ from mitmproxy.proxy.layers.http import HTTPMode
 from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from addon.network import is_loopback, is_this_machine
+from addon.network import (
+    LOOPBACK_HOST,
+    Address,
+    is_loopback,
+    is_this_machine,
+    is_unspecified,
+)
 from addon.proxy.base_urls import read_behind
 from addon.proxy.upstream import Upstream
 from addon.request import one_line
@@ -154,20 +160,22 @@ def _is_for_page(request: http.Request) -> bool:
     return bool(headers.get("Origin", own) != own)
 
 
-def _is_own(address: Address | None) -> bool:
+def _is_own(address: tuple[str, int] | None) -> bool:
     """Whether an address is one at which clients reach us as a proxy, on this machine."""
     if address is None:
         return False
     host, port, *_ = address
-    return port in _find_ports() and is_this_machine(host)  # few have the port
+    ports = (each.port for each in find_listening())
+    return port in ports and is_this_machine(host)  # few have the port
 
 
-def _find_ports() -> Iterator[int]:
-    """Yield the ports on which mitmproxy listens as a proxy."""
+def find_listening() -> Iterator[Address]:
+    """Yield where mitmproxy listens as a proxy, for clients on this machine."""
     proxyserver = ctx.master.addons.get("proxyserver")
     for instance in proxyserver.servers if proxyserver else ():
         if isinstance(instance.mode, RegularMode | UpstreamMode):
-            yield from (address[1] for address in instance.listen_addrs)
+            for host, port, *_ in instance.listen_addrs:
+                yield Address(LOOPBACK_HOST if is_unspecified(host) else host, port)
 
 
 class UpstreamRoutes:

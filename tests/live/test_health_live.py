@@ -77,6 +77,8 @@ def test_its_page_is_led_to_and_shows_what_has_passed(
     eventually(lambda: f"page: {page}" in live.proxy.log or None)
     with httpx.stream("GET", f"{page}events", trust_env=False) as events:
         told = json.loads(next(events.iter_lines()).removeprefix("data: "))
+    address = live.proxy.url.removeprefix("http://")
+    assert f"obsmask run --proxy {address} -- claude" == told["texts"]["command"]
     (shown,) = [say(each["cells"][0]) for each in told["conversations"]]
     assert [] == [name for name in ("python-httpx", "gpt-4o", "localhost") if name not in shown]
     assert 0 == main(["page", "--print", "--proxy", live.proxy.url])

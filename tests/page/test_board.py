@@ -310,6 +310,7 @@ def test_the_whole_is_told() -> None:
     assert {
         "state": "",
         "warning": "",
+        "command": "",
         "net": "$1.00 (25%) saved",
         "line": "2 requests; input of 1 request cost $3.00, without masking $4.00: saved $1.00 "
         "(25%).",
@@ -346,12 +347,16 @@ def test_the_headline_says_what_the_run_came_to(
     assert headline == describe_view(board.look(), {})["texts"]["net"]
 
 
-def test_what_passes_the_proxy_unmasked_is_told() -> None:
-    run = {"name": "5eed", "tag": "x", "state": "ON", "unopened": {"h": 1_000}, "unserved": 2}
+def test_how_the_proxy_is_and_where_is_told() -> None:
+    run = {
+        "name": "5eed", "tag": "x", "proxy": "127.0.0.1:8081", "state": "ON",
+        "unopened": {"h": 1_000}, "unserved": 2,
+    }  # fmt: skip
     assert {
         "state": "ON. Run 5eed, x.",
         "warning": "Passed undecrypted and unmasked, as a certificate isn't trusted: h (1,000). "
         "obsmask doctor says what to do. 2 requests used an unsupported API format.",
+        "command": "obsmask run --proxy 127.0.0.1:8081 -- claude",
     } == describe_view(filled().look(), run)["texts"]
 
 

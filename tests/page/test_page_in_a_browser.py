@@ -35,6 +35,7 @@ ARGUMENTS = (
 RUN: Mapping[str, object] = {
     "name": "5eed0001",
     "tag": None,
+    "proxy": "127.0.0.1:8081",
     "state": "ON",
     "unopened": {},
     "unserved": 0,
@@ -124,7 +125,8 @@ def find_violations(page: "Page") -> list[str]:
 def test_it_fills_while_a_session_plays(page: "Page", server: PageServer) -> None:
     page.goto(server.url)
     see(page, "connection", "connected")
-    see(page, "net", "Nothing has passed yet")
+    see(page, "net", "No requests yet")
+    see(page, "start", "obsmask run --proxy 127.0.0.1:8081 -- claude")
     for at, fields in enumerate(session(20), 1):
         server.add(record(**fields))
         if at in (1, 20):

@@ -22,6 +22,7 @@ function take({ texts, columns, plan, harm, conversations, is_whole: isWhole }) 
   document.title = `${texts.net} - observation masking`;
   for (const name of ["many", "glossary", "jumps"]) if (place(name)) place(name).hidden = !rows.size;
   place("start").hidden = rows.size > 0;
+  place("another").hidden = !texts.command;
   showSection("plan", "quota", plan);
   showSection("harm", "verdict", harm);
   refresh();
