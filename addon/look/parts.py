@@ -42,7 +42,7 @@ class Column(NamedTuple):
     """A column: its heading, and its class.
 
     kind: `wide` or `roomy` if a narrow screen or a very narrow one leaves it out; `text` if it
-        holds prose.
+        holds prose, `name` if the first one holds names of settings.
     """
 
     title: str

@@ -159,7 +159,7 @@ def render_report(
 
 
 def _list_settings(origin: Origin) -> Part:
-    columns = (Column("Setting"), Column("Value", "text"))
+    columns = (Column("Setting", "name"), Column("Value", "text"))
     rows = [(name, printable(value)) for name, value in origin.list_settings()]
     return table("Settings of the replay", columns, rows)
 

@@ -60,7 +60,7 @@ def describe_headline(totals: Totals, conversations: int) -> Headline:
     if in_words := render_range(money).removeprefix("; "):
         sentence += f" It is {in_words}."
     if not currency.is_dollars:
-        sentence += " Not all prices are known, so nothing is in dollars here."
+        sentence += " Not all prices are known, so these sums are in input tokens."
     return Headline(render_headline(money, currency, is_observed=True), sentence)
 
 
@@ -138,12 +138,12 @@ def _describe(totals: Totals, currency: Currency, *, is_one: bool) -> tuple[Cell
     )
 
 
-def _describe_worst(worst: WorstBill, *, is_one: bool) -> str:
+def _describe_worst(worst: WorstBill, *, is_one: bool) -> Cell:
     """Return how far a bill exceeded that of sending everything; of one conversation, and where."""
     if worst.part <= 1:
         return "never above"
     above = f"{worst.part - 1:+.1%}"
-    return f"{above}, request\N{NO-BREAK SPACE}{worst.request + 1:,}" if is_one else above
+    return cell(above, f"request {worst.request + 1:,}") if is_one else above
 
 
 def _describe_saving(saved: str, why: str = "") -> Cell:
@@ -167,7 +167,7 @@ def list_prices(totals: Totals) -> Part:
         Column("Cached"),
         Column("Written"),
         Column("From", "text"),
-        Column("Requests"),
+        Column("Requests", "roomy"),
     )
     return table(caption, columns, rows)
 
