@@ -320,7 +320,7 @@ REASONS: Mapping[Reason, ReasonInfo] = {
     "bad_id": ReasonInfo("schema1", "names no call"),
     "orphan": ReasonInfo("schema1", "its call is not in the request"),
     "in_window": ReasonInfo("schema1", "in one of the last tool turns"),
-    "held": ReasonInfo("schema1", "old enough, but masking more would cost more than it saves yet"),
+    "held": ReasonInfo("schema1", "old enough, but masking it doesn't pay yet"),
     "last_k": ReasonInfo("schema1", "among the last results of its tool"),
     "kept_tool": ReasonInfo("schema1", "of a tool that keep_tools names"),
     "unlisted_tool": ReasonInfo("schema1", "of a tool that mask_tools does not name"),

@@ -25,7 +25,7 @@ def render_verdict(verdict: Verdict) -> str:
         return f"masked conversations {' and '.join(harms)}"
     needed = f"it takes about {verdict.needed:,} to see"
     if rise is None:
-        return f"cannot tell yet: {held_out} so far; {needed} requests rise by half"
+        return f"cannot tell yet: {held_out} compared so far; {needed} requests rise by half"
     shown = f"by {rise:.0%}" if rise < 1 else f"{1 + rise:,.1f}-fold"
     if verdict.kind == "none seen":
         both = f"{verdict.masked:,} masked and {held_out}"

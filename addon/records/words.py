@@ -234,7 +234,7 @@ def list_saved(money: Money, currency: Currency, *, is_observed: bool = False) -
     """Return what was saved, and in short what there is to know of that; nothing without a bill."""
     if not money.before:
         return []
-    would = ["would be"] if is_observed and money.is_certain else []
+    would = ["would be saved"] if is_observed and money.is_certain else []
     left = [f"{left} if asked again"] if (left := render_left(money)) else []
     return [render_saved(money, currency), *would, *left]
 
@@ -863,8 +863,8 @@ LOSES_REASONING = "the model then loses its earlier reasoning"
 BOUND: Mapping[Bound, WhyUnmasked] = {
     "refuses": WhyUnmasked("the model binds its reasoning to all that precedes it", is_bound=True),
     "may_refuse": WhyUnmasked(
-        "the model binds its reasoning; whether this account lets older results be masked all the "
-        "same is tried with claude-code, as soon as that pays",
+        "the model binds its reasoning; a request of claude-code's will test whether this account "
+        "accepts masked results, once that pays",
         is_bound=True,
     ),
     "account": WhyUnmasked(
@@ -884,21 +884,20 @@ BOUND: Mapping[Bound, WhyUnmasked] = {
 _BINDS = "{model} binds its reasoning to all that precedes it"
 
 BOUND_IN_FULL: Mapping[Bound, str] = {
-    "refuses": f"{_BINDS}, and a request would be refused if an older tool result were masked: "
-    "none is masked that reasoning follows",
-    "may_refuse": f"{_BINDS}, and some accounts are refused if an older tool result is masked. "
-    "Whether this one is, one request of claude-code's tries as soon as that pays; until then none "
-    "is masked that reasoning follows",
-    "account": f"{_BINDS}, and has refused this account a request with an older tool result "
-    "masked: for 30 days from then none is masked that reasoning follows",
-    "drops": "{model} loses its reasoning, silently, if an older tool result is masked: none is "
-    "masked that reasoning follows",
+    "refuses": f"{_BINDS}, and a request would be refused if a tool result before reasoning were "
+    "masked: so none is",
+    "may_refuse": f"{_BINDS}, and some accounts are refused if a tool result before reasoning is "
+    "masked. A request of claude-code's will test this account, once that pays; until then none "
+    "is masked",
+    "account": f"{_BINDS}, and has refused this account a request in which a tool result before "
+    "reasoning was masked: for 30 days from then, none is",
+    "drops": "{model} silently loses its reasoning if a tool result before it is masked: so none "
+    "is",
 }
 """The same as the first request of a conversation is warned of it; `model` is its model."""
 
 BOUND_UNTIL_TRIED = WhyUnmasked(
-    "the model binds its reasoning; that this account lets older results be masked all the same "
-    "was not known yet"
+    "the model binds its reasoning; it was not known yet that this account accepts masked results"
 )
 """Where the provider may refuse, and a later request was taken."""
 
@@ -969,7 +968,7 @@ def _why_not_masked(tally: Tally) -> WhyUnmasked:
     if not tally.results:
         return WhyUnmasked("no request held a tool result")
     if tally.kept["held"]:
-        return WhyUnmasked("masking more would cost more than it saves yet")
+        return WhyUnmasked("masking doesn't pay yet")
     # Those in the window are no reason if others are older; nor is masking that was off for some.
     older = [(count, why) for why, count in tally.kept.items() if why not in ("in_window", "off")]
     if not older:

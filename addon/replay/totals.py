@@ -175,7 +175,7 @@ class Totals:
     masked_before: the requests with results that were masked already when they were recorded. They
         are looked for where the window slides, because it evaluates all results that have left it.
     bound, held: the requests with results that stay because reasoning is bound to them, or because
-        masking more would cost more than it saves yet.
+        masking doesn't pay yet.
     bill: under the chosen policy; `sliding` where the window slides at every turn.
     arrival: what was left out at arrival.
     recorded: of the requests that were masked already when they were recorded, as they were sent.

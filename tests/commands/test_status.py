@@ -273,8 +273,8 @@ def test_the_page_tells_what_the_requests_came_to(
             ],
             "Kept results",
             [
-                "1 request: the model binds its reasoning; that this account lets older results be "
-                "masked all the same was not known yet"
+                "1 request: the model binds its reasoning; it was not known yet that this account "
+                "accepts masked results"
             ],
             id="reasoning that an account lets go of since",
         ),
@@ -359,9 +359,7 @@ def test_it_is_told_why_nothing_was_masked(
     capsys: pytest.CaptureFixture[str], records: Path
 ) -> None:
     write_records(records, REQUEST | {"masked": 0, "kept": {"held": 2, "in_window": 7}})
-    assert "nothing masked, because masking more would cost more than it saves yet" in "\n".join(
-        status(capsys)
-    )
+    assert "nothing masked, because masking doesn't pay yet" in "\n".join(status(capsys))
 
 
 GROUPED = [
@@ -802,8 +800,8 @@ def test_status_says_that_the_conversations_are_too_few(
 ) -> None:
     write_records(records, *talk("a", 3), *talk("c", 6, **OUT))
     assert [
-        "cannot tell yet: 1 held-out conversation so far; it takes about 210 to see requests rise "
-        "by half"
+        "cannot tell yet: 1 held-out conversation compared so far; it takes about 210 to see "
+        "requests rise by half"
     ] == describe(status(capsys))["Harm"]
     assert read_json(capsys)["harm"]["longest"]["is_more_than_chance"] is None
 

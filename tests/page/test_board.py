@@ -114,7 +114,7 @@ OBSERVED = {"masking": "observed"}
 @pytest.mark.parametrize(
     ("requests", "is_observed", "told", "saved"),
     [
-        ([OBSERVED, OBSERVED], True, "$2.00 (25%)\nwould be", [1, 2]),
+        ([OBSERVED, OBSERVED], True, "$2.00 (25%)\nwould be saved", [1, 2]),
         ([OBSERVED, {}], False, "$1.00 (25%)", [0, 1]),
     ],
     ids=["all of them", "one of two"],
@@ -155,7 +155,7 @@ def test_what_forgotten_requests_saved_is_in_the_sums() -> None:
 def test_a_row_names_client_model_and_host_and_why_nothing_is_masked() -> None:
     fields = {"client": "pi", "model": "m", "tool_results": 2, "kept": {"held": 2}}
     name, *_ = cells(filled({**A, **fields}).look().conversations[0])
-    assert "1: pi\nm, h, \nnothing masked: masking more would cost more than it saves yet" == name
+    assert "1: pi\nm, h, \nnothing masked: masking doesn't pay yet" == name
 
 
 def test_a_row_has_the_label_of_the_latest_request_and_the_rereads_of_all() -> None:
@@ -219,8 +219,8 @@ OUT = {"masking": "observed", "group": "holdout"}
 def test_conversations_held_out_are_compared_with_the_others() -> None:
     view = filled({**A, "masked": 1}, {**B, **OUT, "masked": 1}, C).look()
     assert [
-        "Cannot tell yet: 1 held-out conversation so far; it takes about 210 to see requests rise "
-        "by half.",
+        "Cannot tell yet: 1 held-out conversation compared so far; it takes about 210 to see "
+        "requests rise by half.",
         "Not compared: 1 with nothing to mask.",
     ] == list_texts(describe_view(view, {})["harm"])
     assert [] == describe_view(filled(A, B).look(), {})["harm"]

@@ -90,7 +90,7 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
         "about": ["$1.00", "about $1.00", "0"],
         "asked": ["$1.50", "$1.20", "$0.30 (20%)\n10% if asked again"],
         "lost": ["$0.40", "$0.50", "-$0.10 (-25%)"],
-        "observed": ["$0.40", "$0.30", "$0.10 (25%)\nwould be"],
+        "observed": ["$0.40", "$0.30", "$0.10 (25%)\nwould be saved"],
         "cached": ["", "", ""],
     } == {key: [each[name] for name in ("before", "after", "saved")] for key, each in found.items()}
     assert ["lost"] == [key for key, each in found.items() if each["cells"][-1]["is_loss"]]

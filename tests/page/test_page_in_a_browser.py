@@ -195,7 +195,7 @@ def test_groups_labels_and_conversations_that_would_not_fit_are_shown(
     page.goto(server.url)
     see(page, "unfit", "1 conversation no longer fits its model without masking")
     see(page, "notes", "1 call repeated one whose result was masked.")
-    see(page, "verdict", "Cannot tell yet: 0 held-out conversations so far; it takes about")
+    see(page, "verdict", "Cannot tell yet: 0 held-out conversations compared so far;")
     assert 1 == page.get_by_text("label: web").count()
     assert [] == find_violations(page)
 

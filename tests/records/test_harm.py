@@ -420,8 +420,8 @@ MORE_LONG = Effect(0.08, 0.07, 0.02, 3.0)
         pytest.param(
             some(rise(1.02, 0.3, inf)),
             "cannot tell",
-            "cannot tell yet: 21 held-out conversations so far; it takes about 220 to see requests "
-            "rise by half",
+            "cannot tell yet: 21 held-out conversations compared so far; it takes about 220 to "
+            "see requests rise by half",
             id="too few for any",
         ),
     ],

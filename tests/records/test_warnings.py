@@ -120,9 +120,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         {"binding": "refuses", "kept": {"bound": 3}, "model": "m"},
         1,
         [
-            "h: m binds its reasoning to all that precedes it, and a request would be "
-            "refused if an older tool result were masked: none is masked that reasoning "
-            f"follows. {SHORTENS[:-1]}",
+            "h: m binds its reasoning to all that precedes it, and a request would be refused if "
+            f"a tool result before reasoning were masked: so none is. {SHORTENS[:-1]}",
         ],
     ),
     "bound, not tried": (
@@ -130,8 +129,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: m binds its reasoning to all that precedes it, and some accounts are refused if "
-            "an older tool result is masked. Whether this one is, one request of claude-code's "
-            "tries as soon as that pays; until then none is masked that reasoning follows",
+            "a tool result before reasoning is masked. A request of claude-code's will test this "
+            "account, once that pays; until then none is masked",
         ],
     ),
     "bound, refused to the account": (
@@ -140,8 +139,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: m binds its reasoning to all that precedes it, and has refused this account a "
-            "request with an older tool result masked: for 30 days from then none is masked that "
-            f"reasoning follows. {SHORTENS[:-1]}",
+            "request in which a tool result before reasoning was masked: for 30 days from then, "
+            f"none is. {SHORTENS[:-1]}",
         ],
     ),
     "bound, and the provider could clear": (
@@ -149,7 +148,7 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         1,
         [
             "h: m binds its reasoning to all that precedes it, and a request would be refused if "
-            f"an older tool result were masked: none is masked that reasoning follows. {SHORTENS} "
+            f"a tool result before reasoning were masked: so none is. {SHORTENS} "
             "Have the provider clear them instead: obsmask config set "
             "schema1.provider_clearing=true (undo: obsmask config unset schema1.provider_clearing)",
         ],
@@ -192,9 +191,9 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
         {"binding": "drops", "kept": {"bound": 1}},
         1,
         [
-            "h: the model loses its reasoning, silently, if an older tool result is"
-            f" masked: none is masked that reasoning follows. {SHORTENS} To mask older results,"
-            f" too, but the model then loses its earlier reasoning: {DROPS_IT}",
+            "h: the model silently loses its reasoning if a tool result before it is masked: so "
+            f"none is. {SHORTENS} To mask older results, too, but the model then loses "
+            f"its earlier reasoning: {DROPS_IT}",
         ],
     ),
     "outgrown": (
@@ -281,8 +280,8 @@ SAID: Mapping[str, tuple[Mapping[str, object], int, list[str]]] = {
             "boundary is held where it is. It reports no cached tokens at all: if it "
             "caches nothing, let the window slide there: obsmask config add "
             "hosts.uncached=h",
-            "h: m loses its reasoning, silently, if an older tool result is masked:"
-            f" none is masked that reasoning follows. {SHORTENS} To mask older results, too, but "
+            "h: m silently loses its reasoning if a tool result before it is masked: so "
+            f"none is. {SHORTENS} To mask older results, too, but "
             f"the model then loses its earlier reasoning: {DROPS_IT}",
             "h: conversation 3 no longer fits the 9,000 tokens of m without masking: "
             "switch masking off only after the agent has made a summary (/compact)",
@@ -475,7 +474,9 @@ def answered(fields: dict[str, object], host: str = "h", model: str = "m") -> Re
         ),
         pytest.param(REFUSES, ["h: m binds", "would be refused"], id="refused"),
         pytest.param(
-            DROPS, ["h: m loses", "obsmask config set schema1.bound_reasoning=drop"], id="dropped"
+            DROPS,
+            ["h: m silently loses", "obsmask config set schema1.bound_reasoning=drop"],
+            id="dropped",
         ),
         pytest.param({"binding": "refuses", "kept": {"held": 3}}, [], id="nothing is bound"),
         pytest.param({"binding": "drops"}, [], id="nothing was measured"),

@@ -453,8 +453,7 @@ WHOLE = {"tool_results": 9, "request_tokens_before": 1_000, "request_tokens_afte
         ),
         pytest.param(
             [WHOLE | bill(4, 4) | {"kept": {"held": 3, "in_window": 6}}],
-            "1 request; input cost $4.00; nothing masked, because masking more would cost "
-            "more than it saves yet",
+            "1 request; input cost $4.00; nothing masked, because masking doesn't pay yet",
             id="nothing was masked",
         ),
     ],
@@ -609,7 +608,7 @@ OBSERVED = {"masking": "observed", "tool_results": 5, "masked": 3,
         pytest.param(
             [OBSERVED | {"masked": 0, "kept": {"held": 5}}],
             "1 request; only observed: masking would have changed nothing, because "
-            "masking more would cost more than it saves yet",
+            "masking doesn't pay yet",
             id="nothing would have been masked",
         ),
         pytest.param(
@@ -725,8 +724,8 @@ DROPS = (
         ),
         pytest.param(
             [WHOLE | {"binding": "may_refuse", "kept": {"bound": 1}}],
-            "the model binds its reasoning; whether this account lets older results be masked all "
-            "the same is tried with claude-code, as soon as that pays",
+            "the model binds its reasoning; a request of claude-code's will test whether this "
+            "account accepts masked results, once that pays",
             SHORTENS,
             id="reasoning that was not tried",
         ),
@@ -763,8 +762,7 @@ DROPS = (
         pytest.param([{"masking": "off"}], "masking is off", None, id="masking is off"),
         pytest.param(
             [WHOLE | {"kept": {"held": 2}}, *[{"masking": "off"}] * 2],
-            "masking was off for 2 of 3 requests, and for the others masking more would cost "
-            "more than it saves yet",
+            "masking was off for 2 of 3 requests, and for the others masking doesn't pay yet",
             None,
             id="masking is switched off meanwhile",
         ),
