@@ -236,7 +236,7 @@ def _list_cells(
     below += [{"text": place, "kind": "narrow"}] * bool(place) + [why] * bool(why)
     name = session.agent or session.host
     link, pill = f"#{quote(session.session, safe='')}", "running" if is_live else ""
-    yield cell(name, *below, href=link, time=session.began, pill=pill), session.last
+    yield cell(name, *below, href=link, time=session.last, pill=pill), session.last
     yield place, place
     yield f"{session.requests:,}", session.requests
     yield f"{session.failed:,}" if session.failed else "", session.failed

@@ -49,7 +49,7 @@ def rows(told: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def session(key: str, **fields: Any) -> Session:  # noqa: ANN401 - those of a session
-    return Session(session=key, writer="w.1", began=LAST, **{"last": LAST, **fields})
+    return Session(session=key, writer="w.1", **{"began": LAST, "last": LAST, **fields})
 
 
 ONE = Margin(1.0)
@@ -101,6 +101,16 @@ def test_sessions_are_listed_with_their_bills(state: Path) -> None:
     worth = {key: each["order"][-1] for key, each in found.items()}
     assert worth["observed"] > worth["unpriced"] > 0, "dollars are worth more than tokens"
     assert {"Fri, Jan 2, 2026: 8 sessions"} == {each["group"] for each in found.values()}
+
+
+def test_a_row_shows_the_time_by_which_it_is_listed(state: Path) -> None:
+    early, late = "2026-01-02T09:00:00.000+00:00", "2026-01-02T10:00:00.000+00:00"
+    write_sessions(state, [session("a", began=early, last=late), session("b", last=LAST)])
+    with serve_history() as url:
+        found = {each["key"]: each for each in get(f"{url}sessions")["sessions"]}
+    assert {"a": (late, late), "b": (LAST, LAST)} == {
+        key: (each["cells"][0]["time"], each["order"][0]) for key, each in found.items()
+    }
 
 
 def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> None:

@@ -103,7 +103,7 @@ function cell(content) {
     ...(content.bar ? [bar(content.bar)] : []),
     ...(content.spark ? [sparkline(content.spark)] : []),
     ...below.map((each) => html("small", each.kind ? { class: each.kind } : {}, each.times
-      ? `${each.text}${each.times.map(clock).join(" to ")}` : each.text ?? each))];
+      ? `${each.text}${[...new Set(each.times.map(clock))].join(" to ")}` : each.text ?? each))];
 }
 
 function fillRow(node, columns, cells) {
