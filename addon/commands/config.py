@@ -21,7 +21,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, InlineTable
 
 from addon.commands.options import config_option, config_options, open_config
-from addon.commands.terminal import open_console
+from addon.commands.terminal import open_console, print_text
 from addon.config import (
     AT_THE_NEXT_START,
     CONFIG_NAME,
@@ -232,7 +232,7 @@ def check(file: Path | None) -> None:
     values = list_values(ConfigFile(file).data)
     changed = [value for value in values if value.value != value.shipped]
     what = f"{pluralize(len(changed), 'setting')} changed" if changed else "nothing changed"
-    print(f"{printable(str(file))}: no mistake, {what}")
+    print_text(open_console(), f"{printable(str(file))}: no mistake, {what}")
     for name, value, before, _ in changed:
         print(f"{name} = {render_toml(value)}  (default: {render_toml(before)})")
 

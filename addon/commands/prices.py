@@ -10,6 +10,7 @@ import click
 
 from addon.commands.doctor.proxies import KNOWN_HOSTS
 from addon.commands.options import config_options, open_config
+from addon.commands.terminal import open_console, print_text
 from addon.config import ConfigFile
 from addon.config_commands import Advice
 from addon.network import is_this_machine
@@ -71,7 +72,7 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
     settings = config.settings
     uncached = read_uncached(settings.metrics)
     if host is None:
-        print(*render_list(settings, uncached, config.advice), sep="\n")
+        print_text(open_console(), "\n".join(render_list(settings, uncached, config.advice)))
         return
     at: str | None = read_host(host) or host if "://" in host else host
     if model is None and at == host:
@@ -82,7 +83,8 @@ def _show(host: str | None, model: str | None, config: ConfigFile) -> None:
                 f"no model in the price list is called {printable(host)}; for a host with a name "
                 "like that, name the model, too"
             )
-    print(*render_host(settings, at, model, uncached, config.advice), sep="\n")
+    lines = render_host(settings, at, model, uncached, config.advice)
+    print_text(open_console(), "\n".join(lines))
 
 
 def _is_model(settings: Settings, name: str) -> bool:

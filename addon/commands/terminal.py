@@ -9,6 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from addon.commands.lines import fold
 from masking.errors import printable
 
 _FILE_WIDTH = 160
@@ -22,8 +23,17 @@ def open_console() -> Console:
 
 
 def print_text(console: Console, text: str) -> None:
-    """Print a text without style; the terminal breaks its lines, so that they can be copied."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    """Print a text without style; a terminal breaks it at its words, but no line of a command."""
+    lines = text.split("\n")
+    if console.is_terminal:
+        lines = [
+            part
+            for line in lines
+            for part in (
+                [line] if line.startswith("obsmask ") else fold(line, console.width) or [""]
+            )
+        ]
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
 def make_table(columns: Sequence[str], *sections: Iterable[Sequence[str]], gap: int = 1) -> Table:

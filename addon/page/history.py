@@ -167,7 +167,7 @@ class History:
         own = next((each for each in self._read() if each.session == key), None)
         if own is None:
             return {"key": key, "title": None, "last": None, "facts": [], "parts": []}
-        place = f" in {own.folder or own.tag}" if own.folder or own.tag else ""
+        place = f" in {own.folder}" if own.folder else f", {own.tag}" if own.tag else ""
         running = {each.writer: each for each in list_running(self._folder())}
         return {
             "key": key,
@@ -192,7 +192,7 @@ def _list_names(session: Session) -> str:
 
 COLUMNS = (
     Column("Session"),
-    Column("Folder", "wide text"),
+    Column("Folder or tag", "wide text"),
     Column("Requests", "roomy"),
     Column("Failed", "wide"),
     Column("From cache", "wide"),

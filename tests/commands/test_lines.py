@@ -1,6 +1,7 @@
 """How a line of ours is broken on a terminal, and left whole elsewhere."""
 
 import fcntl
+import io
 import os
 import struct
 import sys
@@ -8,8 +9,10 @@ import termios
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from addon.commands.lines import say
+from addon.commands.terminal import print_text
 
 LINE = (
     "claude-code: ANTHROPIC_BASE_URL leads through the proxy to https://api.anthropic.com; to see "
@@ -53,3 +56,26 @@ def test_in_a_file_a_line_stays_whole(monkeypatch: pytest.MonkeyPatch, tmp_path:
         say(LINE)
         say("")
     assert f"obsmask: {LINE}\n" == (tmp_path / "log").read_text()
+
+
+TEXT = "A replay prices tokens.\n\nThis changes it:\nobsmask config add 'prices={ read = 0.1 }'"
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "expected"),
+    [
+        (
+            True,
+            "A replay prices\ntokens.\n\nThis changes it:\n"
+            "obsmask config add 'prices={ read = 0.1 }'\n",
+        ),
+        (False, f"{TEXT}\n"),
+    ],
+    ids=["terminal", "file"],
+)
+def test_a_text_is_broken_at_its_words_and_a_command_is_not(
+    is_terminal: bool, expected: str
+) -> None:
+    screen = io.StringIO()
+    print_text(Console(file=screen, width=20, force_terminal=is_terminal), TEXT)
+    assert expected == screen.getvalue()
