@@ -272,11 +272,11 @@ def add_values(config: str, changes: tuple[str, ...]) -> None:
 @config_option
 @click.argument("names", nargs=-1, required=True, metavar="TABLE.KEY...")
 def unset_values(config: str, names: tuple[str, ...]) -> None:
-    """Take settings out of your configuration file, so that their defaults apply.
+    """Remove settings from your configuration file.
 
     For example: obsmask config unset schema1.window_turns
 
-    The rest of the file stays the same, comments included.
+    Their defaults then apply. The rest of the file stays the same, comments included.
     """
     edits = [_read_unset(name) for name in names]
     if locate_config(config).place == "shipped":

@@ -558,7 +558,8 @@ _LEAST_NAME = 20
 _EXPLANATION = """
 all sent: nothing is masked; sliding: the window moves at every turn;
 chosen: your settings; re-reads: calls that repeat or name what was masked;
-quotes: calls that hold a line of it; no cost includes output."""
+quotes: calls that hold a line of it; asked again: calls that do any of these;
+no cost includes output."""
 
 
 _EXPLANATION_OF_PARTS = "arrival, masking: the part of saved that is by each of them."

@@ -86,10 +86,10 @@ def command(
 ) -> None:
     """Find better settings for your sessions.
 
-    Replays them under a dozen. Without a PATH, reads the last 30 days of the logs that agents keep
-    anyway: Claude Code, codex, and others. PATH is a log, a recording (.flow), a file of
-    conversations (.json, .jsonl), or a folder of these, compressed or not. Options override the
-    configuration.
+    Replays them under a dozen settings. Without a PATH, reads the last 30 days of the logs that
+    agents keep anyway: Claude Code, codex, and others. PATH is a log, a recording (.flow), a
+    file of conversations (.json, .jsonl), or a folder of these, compressed or not. Options
+    override the configuration.
     """
     advice = advise(locate_config(str(given["config"])).path)
     if len(read_replay_settings(given)) > 1:
@@ -346,13 +346,13 @@ def _explain(outcomes: Sequence[Outcome], best: Outcome, policy: MaskPolicy) -> 
         )
     yield _tell("use", best)
     parts = [
-        f"without {name}={render_toml(value)} {without.left:.0%}"
+        f"without {name}={render_toml(value)}, {without.left:.0%}"
         for name, value in best.changes.items()
         for without in outcomes
         if {**without.changes, name: value} == best.changes and name not in without.changes
     ]
     if len(best.changes) > 1 and parts:
-        yield f"Counting the calls that asked again: {best.left:.0%}, {', '.join(parts)}."
+        yield f"Left if asked again: {'; '.join([f'{best.left:.0%}', *parts])}."
 
 
 def _tell(name: str, outcome: Outcome) -> str:

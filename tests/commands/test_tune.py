@@ -182,9 +182,9 @@ def test_what_each_of_two_changes_is_worth_is_told(workers: Workers, console: Co
     )
     assert 2 == len(best.changes)
     words = read(console)
-    assert "Counting the calls that asked again: " in words
-    assert "without schema1.window_turns=5 " in words
-    assert "without schema1.min_chars=5000 " in words
+    assert "Left if asked again: " in words
+    assert "without schema1.window_turns=5, " in words
+    assert "without schema1.min_chars=5000, " in words
 
 
 @pytest.mark.parametrize("sessions", [[], [Talk((b"no JSON",))]], ids=["nothing", "junk"])
