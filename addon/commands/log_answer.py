@@ -157,7 +157,9 @@ def print_answer(
         print_text(console, line)
     if not total:
         columns = [column.title for column in COLUMNS]
+        console.print()
         console.print(make_table(columns, *_list_rows(answer)))
+        console.print()
     for line in _explain(answer, account):
         console.print(line, highlight=False, markup=False)
     bill = answer.bill
@@ -368,12 +370,16 @@ def describe_section(answer: LogAnswer, account: Account | None) -> LogSection:
     title = "What you would have saved isn't known"
     if bill.is_saving_known:
         title = render_headline(bill.shown, find_currency(bill), is_observed=True)
-    sessions = pluralize(answer.sessions, "session")
+    sessions, (_, *others) = pluralize(answer.sessions, "session"), COLUMNS
     return LogSection(
         title=title,
         sentence=f"{sessions}, {pluralize(bill.tokens.requests, 'request')}: {_describe(answer)}",
         tables=[
-            table(f"Sessions by {name}", [Column(name), *COLUMNS[1:]], rows)
+            table(
+                f"Sessions by {name}",
+                [each._replace(title=each.title.capitalize()) for each in (Column(name), *others)],
+                rows,
+            )
             for name, rows in zip(("agent and model", "length"), _list_rows(answer), strict=True)
         ],
         notes=[*_list_answers(answer), *_explain(answer, account), *_list_unread(answer)],
