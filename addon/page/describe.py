@@ -100,10 +100,10 @@ def _describe_total(view: View) -> Mapping[str, str]:
 def _describe_quota(total: Tally) -> Iterator[Part]:
     """Yield how much of each window of a plan's quota is used."""
     if rows := [*tell_quota(total, datetime.now(UTC))]:
-        headings = ["Limit", "Used", "Resets", "At this pace", "Masking"]
-        columns = headings if any(row.kept for row in rows) else headings[:-1]
-        cells = [row[: len(columns)] for row in rows]
-        yield table("Used of the plan's quota", [*map(Column, columns)], cells)
+        headings = ("Limit", "Used", "Resets", "At this pace", "Masking")
+        filled = [at for at in range(len(headings)) if any(row[at] for row in rows)]
+        cells = [[row[at] for at in filled] for row in rows]
+        yield table("Used of the plan's quota", [Column(headings[at]) for at in filled], cells)
 
 
 def _describe_harm(holdout: Holdout) -> Iterator[Part]:

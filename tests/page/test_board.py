@@ -302,6 +302,9 @@ def test_a_plans_quota_is_told_as_it_is_and_as_it_grew() -> None:
     assert {"5-hour limit": ["30%", "30%", "40%", "40%", "45%"], "weekly limit": ["10%"] * 5} == {
         series["name"]: series["texts"] for series in chart["series"]
     }
+    resets = int((now + timedelta(days=7)).timestamp())
+    (early,) = describe_view(filled(told(**{"7d": 0.1})).look(), {})["plan"]
+    assert ["Limit", "Used", "Resets"] == [heading for heading, _ in early["columns"]]
     assert [] == describe_view(filled(A).look(), {})["plan"]
 
 
