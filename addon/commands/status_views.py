@@ -366,7 +366,7 @@ def _render_bar(money: Money | None, scale: float, marks: tuple[str, str]) -> st
 
 def _name(by: str, key: str | None) -> str:
     if key is None:
-        return "no label" if by == "label" else "not known"
+        return f"no {by}" if by in ("label", "tag") else "not known"
     return f"{date.fromisoformat(key):%a %d %b}" if by == "day" else one_line(key)
 
 

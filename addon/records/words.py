@@ -966,7 +966,7 @@ def _why_not_masked(tally: Tally) -> WhyUnmasked:
             some = "every request" if is_every else f"{most:,} of {count_requests(tally.count)}"
             return WhyUnmasked(f"{some} passed through untouched: {one_line(why)}")
     if not tally.results:
-        return WhyUnmasked("no request held a tool result")
+        return WhyUnmasked("no request had a tool result")
     if tally.kept["held"]:
         return WhyUnmasked("masking doesn't pay yet")
     # Those in the window are no reason if others are older; nor is masking that was off for some.

@@ -376,7 +376,7 @@ GROUPED = [
         ("model", [["m", "2"], ["[bold]x", "1"]]),
         ("host", [["b", "2"], ["a", "1"]]),
         ("client", [["c", "2"], ["not known", "1"]]),
-        ("tag", [["one", "2"], ["not known", "1"]]),
+        ("tag", [["one", "2"], ["no tag", "1"]]),
         ("label", [["no label", "2"], ["x", "1"]]),
     ],
 )

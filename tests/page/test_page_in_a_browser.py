@@ -258,12 +258,17 @@ def test_a_hundred_conversations_keep_their_places(page: "Page", server: PageSer
 
 
 def test_it_says_when_the_proxy_has_stopped(page: "Page", server: PageServer) -> None:
+    server.add(record(conversation_id="b", client="codex"))
     server.add(record(conversation_id="a", client="pi"))
     page.goto(server.url)
     see(page, "rows", "pi")
+    see(page, "one", "Moves of the boundary")
     server.close()
     see(page, "connection", "the proxy has stopped")
     see(page, "rows", "pi")
+    see(page, "one", "Moves of the boundary")
+    page.get_by_role("link", name="1: codex").click()
+    see(page, "one", "Its details can't be loaded any more")
 
 
 def test_it_finds_a_proxy_that_was_started_again_on_its_port(

@@ -799,7 +799,7 @@ DROPS = (
         ),
         pytest.param(
             [{"passed_through": "signed"}, {"tool_results": 0}],
-            "no request held a tool result",
+            "no request had a tool result",
             None,
             id="nothing to mask",
         ),

@@ -55,7 +55,8 @@ def print_report(console: Console, found: Iterable[Found]) -> Iterator[Found]:
         counts[finding.level] += 1
         yield topic, finding
     broken, notes = counts["broken"], counts["note"]
-    console.print(f"\n{pluralize(broken, 'thing')} broken, {pluralize(notes, 'note')}.")
+    said = f"{pluralize(broken, 'thing')} broken" if broken else "Nothing is broken"
+    console.print(f"\n{said}, {pluralize(notes, 'note')}.")
 
 
 def _print(console: Console, finding: Finding) -> None:

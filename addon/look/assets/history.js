@@ -98,8 +98,11 @@ async function choose(again = false) {
   if (!one.title) return;
   shown = { key, last: one.last };
   place("one-title").textContent = one.title;
-  place("about").replaceChildren(...one.facts.map(([name, ...content]) =>
-    html("div", {}, html("dt", {}, name), html("dd", {}, ...content.flatMap(cell)))));
+  place("about").replaceChildren(...one.facts.map(([name, ...content]) => {
+    const isLong = content.some((each) => (each.text ?? each).length > 60);
+    return html("div", isLong ? { class: "long" } : {},
+      html("dt", {}, name), html("dd", {}, ...content.flatMap(cell)));
+  }));
   showOne(one.parts, again);
 }
 

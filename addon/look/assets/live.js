@@ -57,7 +57,11 @@ async function refresh() {
     const answer = await fetch(`/conversations/${encodeURIComponent(key)}`);
     if (answer.ok && key === shown.key) show(await answer.json());
   } catch {
-    /* The proxy is gone, which its events tell. */
+    /* The proxy is gone, which its events tell: only what was shown last is still here. */
+    if (shown.changed === 0) {
+      show({ key, changed: 0, title: row.node.querySelector("a").textContent, parts: [
+        { part: "text", text: "Its details can't be loaded any more: the proxy has stopped.", class: "note" }] });
+    }
   }
   setTimeout(() => { asking = false; refresh(); }, 1000);
 }
