@@ -21,8 +21,7 @@ function take({ texts, columns, plan, harm, conversations, is_whole: isWhole }) 
   for (const [name, text] of Object.entries(texts)) fill(name, text);
   document.title = `${texts.net} - observation masking`;
   for (const name of ["many", "glossary", "jumps"]) if (place(name)) place(name).hidden = !rows.size;
-  place("start").hidden = rows.size > 0;
-  place("another").hidden = !texts.command;
+  place("start").hidden = rows.size > 0 || !texts.command;
   showSection("plan", "quota", plan);
   showSection("harm", "verdict", harm);
   refresh();
