@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from addon.agents import AGENTS
-from addon.network import LOOPBACK_NAMES
+from addon.network import DEFAULT_URL, LOOPBACK_HOST, LOOPBACK_NAMES, Address, is_unspecified
 
 _DIRECT = ",".join(LOOPBACK_NAMES)
 """What clients reach without the proxy: their own machine, as without us."""
@@ -143,3 +143,11 @@ def _read_replaced(environment: Mapping[str, str]) -> dict[str, str | None]:
         each is None or isinstance(each, str) for each in replaced.values()
     )
     return replaced if is_read else {}
+
+
+def render_call(listening: tuple[object, ...]) -> str:
+    """Return the command that sets a client's environment for a proxy that listens there."""
+    host, port = str(listening[0]), int(str(listening[1]))
+    url = Address(LOOPBACK_HOST if is_unspecified(host) else host, port).url
+    option = "" if url == DEFAULT_URL else f" --proxy {url}"
+    return f'eval "$(obsmask env{option})"'

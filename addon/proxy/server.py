@@ -27,7 +27,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from addon.network import DEFAULT_URL, LOOPBACK_HOST, Address, is_unspecified
+from addon.network import LOOPBACK_HOST, Address
+from addon.proxy.environment import render_call
 from addon.proxy.process import LISTENING, START_SECONDS, Process, find_port, wait_for_start
 
 if TYPE_CHECKING:
@@ -254,14 +255,6 @@ def _find_own() -> Iterator[tuple[object, ...]]:
     for server in ctx.master.addons.get("proxyserver").servers:
         if isinstance(server.mode, RegularMode | UpstreamMode) and server.listen_addrs:
             yield server.listen_addrs[0]
-
-
-def render_call(listening: tuple[object, ...]) -> str:
-    """Return the command that sets a client's environment for a proxy that listens there."""
-    host, port = str(listening[0]), int(str(listening[1]))
-    url = Address(HOST if is_unspecified(host) else host, port).url
-    option = "" if url == DEFAULT_URL else f" --proxy {url}"
-    return f'eval "$(obsmask env{option})"'
 
 
 # This module as a program

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from addon.proxy.server import render_call, running_proxy
+from addon.proxy.environment import render_call
+from addon.proxy.server import running_proxy
 from tests.live.harness import environment
 from tests.support.marks import as_one_test
 from tests.support.places import CONFIG, ROOT

@@ -33,7 +33,7 @@ from addon.config import CONFIG_NAME
 from addon.network import DEFAULT_ADDRESS, Address
 from addon.places import config_folder, data_folder, describe_error, shipped, state_folder
 from addon.proxy.authorities import authority_path, own_authority, user_bundle
-from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment
+from addon.proxy.environment import PROXY_VARIABLES, REPLACED, client_environment, render_call
 from addon.proxy.health import Health
 from addon.proxy.server import running_proxy
 from addon.records.file import RecordFile, read_records
@@ -218,7 +218,7 @@ def _examine_proxy(it: Setup) -> Iterator[Finding]:
 
 
 def _examine_certificates(it: Setup) -> Iterator[Finding]:
-    fix = None if it.is_foreign else proxies.RENEW
+    fix = None if it.is_foreign else render_call(it.running[0] if it.running else DEFAULT_ADDRESS)
     if it.running and it.is_foreign:
         url = it.running[0].url
         yield note(
@@ -254,7 +254,7 @@ def _examine_command(it: Setup) -> Iterator[Finding]:
         yield note(f"Whether {it.program.name} trusts the proxy was not tried: its key is not here")
     else:
         called = f"{ran}" if ran == it.program.path else f"{ran}, which runs {it.program.name},"
-        fix = proxies.RENEW if it.running else None  # `run` sets what there is to set
+        fix = render_call(it.running[0]) if it.running else None  # `run` sets what there is to set
         with tempfile.TemporaryDirectory() as folder, _lazy_proxy(Path(folder), it) as url:
             environment = {**it.agent_environment, **dict.fromkeys(PROXY_VARIABLES, url)}
             yield from client.try_interpreter(ran, called, _ADDRESS, environment, fix)

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from addon.commands.doctor.report import Finding, broken, note, ok
 from addon.counts import pluralize
-from addon.network import Address, find_free_port, is_this_machine
+from addon.network import DEFAULT_ADDRESS, Address, find_free_port, is_this_machine
 from addon.proxy.authorities import own_authority, user_bundle
 from addon.proxy.base_urls import BASE_URLS, read_behind, read_host
-from addon.proxy.environment import DIRECT_VARIABLES
+from addon.proxy.environment import DIRECT_VARIABLES, render_call
 from addon.proxy.health import Health, check_health
 from addon.proxy.transparent import NetworkOptions, TransparentNetwork, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
@@ -25,9 +25,6 @@ from masking.patterns import is_named
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 """Each also exists in lower case, which many clients prefer."""
-
-RENEW = 'eval "$(obsmask env)"'
-"""Sets the variables that lead clients to the proxy, again."""
 
 _SECONDS = 5.0
 _RUN = "obsmask run -- COMMAND"
@@ -77,10 +74,11 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
                 f'export {name.lower()}="${name}"',
             )
     names = {name.upper() for name, _ in _read_set(environment)}
+    addresses = find_addresses(environment)
     if names and "HTTPS_PROXY" not in names:
         yield note(
             f"Only {' and '.join(sorted(names))} is set: most clients use HTTPS_PROXY for models",
-            RENEW,
+            render_call(next(iter(addresses), DEFAULT_ADDRESS)),
         )
 
 
@@ -110,7 +108,7 @@ def check_probe(
             _RUN,
         )
     else:
-        yield from _check_health(found.health, place, config)
+        yield from _check_health(found.health, found.address, place, config)
         if not is_this_machine(found.address.host):
             yield note(f"{found.address.host} is not loopback: other machines may use that proxy")
 
@@ -121,11 +119,14 @@ def check_none(default: Probe) -> Iterator[Finding]:
         yield note("No variable leads a client to a proxy", _RUN)
     else:
         yield note(
-            f"A proxy masks at {default.address.url}, but no variable leads a client there", RENEW
+            f"A proxy masks at {default.address.url}, but no variable leads a client there",
+            render_call(default.address),
         )
 
 
-def _check_health(health: Health, place: str, config: Path | None) -> Iterator[Finding]:
+def _check_health(
+    health: Health, address: Address, place: str, config: Path | None
+) -> Iterator[Finding]:
     state = health.state.removeprefix("observation-masking ")
     says, config_file = f"{place}, which is observation-masking {state}", shlex.quote(health.config)
     yield ok(says) if health.is_masking else note(says, f"obsmask config --config {config_file}")
@@ -148,7 +149,7 @@ def _check_health(health: Health, place: str, config: Path | None) -> Iterator[F
         yield note(
             f"{pluralize(count, 'connection')} to {host} passed through that proxy unopened, "
             "unmasked: a program does not trust its certificate",
-            RENEW,
+            render_call(address),
         )
     if health.unserved:
         yield note(

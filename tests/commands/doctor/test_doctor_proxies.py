@@ -134,6 +134,13 @@ def test_where_nothing_is_set_the_next_step_is_told(found: Probe, fix: str) -> N
     assert [fix] == fixes(check_none(found))
 
 
+def test_the_variables_are_set_again_for_the_proxy_that_runs() -> None:
+    found = Probe(Address("127.0.0.1", 8099), health(unopened={"h": 3}))
+    assert ['eval "$(obsmask env --proxy http://127.0.0.1:8099)"'] == fixes(
+        check_probe(found, ["HTTPS_PROXY"], None)
+    )
+
+
 def test_a_proxy_for_which_the_environment_was_set_is_to_be_started() -> None:
     gone = Probe(Address("127.0.0.1", 8081), problem="Connection refused")
     found = check_probe(gone, ["HTTPS_PROXY"], Path("/c.toml"), is_by_env=True)
