@@ -25,6 +25,8 @@ import httpx
 from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME
 
+from addon.network import Address
+from addon.proxy.health import check_health
 from addon.proxy.server import ADDON, MITMDUMP, Proxy, running_proxy, start_mitmdump
 from masking.config import Settings, parse_settings
 from masking.rewrite import rewrite_request
@@ -319,6 +321,9 @@ class Live:
             yield connection
 
     def records(self) -> list[dict[str, Any]]:
+        """Return the records of all requests that have ended; a proxy that runs is asked first."""
+        with contextlib.suppress(OSError):
+            check_health(Address("127.0.0.1", self.proxy.port), SECONDS)
         return read_records(self.folder)
 
     def record(self, path: str) -> dict[str, Any]:
