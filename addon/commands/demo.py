@@ -46,7 +46,7 @@ from addon.records.file import read_records
 from addon.records.record import RequestRecord
 from addon.records.words import INPUT_TOKENS, Currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
-from masking.accounting import Cost, Money
+from masking.accounting import Bill, Money
 from masking.config import ROOT, Settings, parse_settings
 from masking.tokens import TokenCounter
 
@@ -158,7 +158,7 @@ class PlayedRequest(NamedTuple):
 
     written: Sequence[str]
     sent: Sequence[str]
-    cost: Cost
+    bill: Bill
     currency: Currency
     record: RequestRecord
 
@@ -168,7 +168,7 @@ def _play(demo: Demo, replies: Sequence[RecordedReply], console: Console) -> lis
     with tempfile.TemporaryDirectory(prefix="obsmask-") as name:
         folder = Path(name)
         config = write_config(folder, demo.prices)
-        costs = [*_replay(shipped("recordings") / demo.recording, config)]
+        bills = [*_replay(shipped("recordings") / demo.recording, config)]
         (folder / "provider").mkdir()
         # The engine's state goes with the folder, so that no history, page or status has it.
         state = dict.fromkeys(("XDG_STATE_HOME", "WIN_PD_OVERRIDE_LOCAL_APPDATA"), name)
@@ -188,17 +188,17 @@ def _play(demo: Demo, replies: Sequence[RecordedReply], console: Console) -> lis
         PlayedRequest(
             written=tuple(result.text for result in reply.read(reply.body).results),
             sent=tuple(result.text for result in reply.read(received).results),
-            cost=cost,
+            bill=bill,
             currency=currency,
             record=record,
         )
-        for reply, received, (cost, currency), record in zip(
-            replies, provider.received, costs, records, strict=True
+        for reply, received, (bill, currency), record in zip(
+            replies, provider.received, bills, records, strict=True
         )
     ]
 
 
-def _replay(recording: Path, config: Path) -> Iterator[tuple[Cost, Currency]]:
+def _replay(recording: Path, config: Path) -> Iterator[tuple[Bill, Currency]]:
     """Yield what each request costs, without masking and with it, and in what that is told."""
     settings = parse_settings(config.read_bytes()) or Settings()
     replay_settings = ReplaySettings(
@@ -207,9 +207,8 @@ def _replay(recording: Path, config: Path) -> Iterator[tuple[Cost, Currency]]:
     recorded = FlowSession(path=recording).requests()
     session = _Session(recording.name, tuple(replace(each, usage=None) for each in recorded))
     for request in replay(session, replay_settings, TokenCounter()):
-        seller, cost = request.pricing.borrowed_from, request.entry.cost
-        currency = Currency(cost.after.dollars is not None, () if seller is None else (seller,))
-        yield cost, currency
+        seller, bill = request.pricing.borrowed_from, request.entry.bill
+        yield bill, Currency(bill.is_in_dollars, () if seller is None else (seller,))
 
 
 class _Session(NamedTuple):
@@ -381,10 +380,8 @@ def find_currency(played: Sequence[PlayedRequest]) -> Currency:
 
 def _find_amounts(played: PlayedRequest, currency: Currency) -> tuple[float, float]:
     """Return what a request costs without masking and with it."""
-    before, after = played.cost.before, played.cost.after
-    if currency.is_dollars:
-        return before.dollars or 0.0, after.dollars or 0.0
-    return before.cost, after.cost
+    money = currency.choose(played.bill)
+    return money.before, money.after
 
 
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:

@@ -13,10 +13,9 @@ from addon.stages import Answered, Measured, Priced
 from addon.version import VERSION
 from masking.accounting import (
     DEFAULT_SPREAD,
-    ArrivalSaving,
     Entry,
-    PromptCost,
     Sizes,
+    TokenKinds,
     count_repeats,
 )
 from masking.arrival import Truncated
@@ -186,48 +185,43 @@ def describe_pricing(pricing: Pricing) -> Mapping[str, object]:
 
 def describe_entry(entry: Entry) -> Mapping[str, object]:
     """Return the fields of a record that say what a request cost; null for what is not known."""
-    cost = entry.cost
-    return {
+    bill, tokens, dollars = entry.bill, entry.bill.tokens, entry.bill.dollars
+    is_priced = bill.is_in_dollars
+    fields: dict[str, object] = {
         "conversation": entry.conversation,
-        "boundary_moved": entry.moved,
+        "boundary_moved": entry.move is not None,
         "move_price_tokens": entry.move and round(entry.move.price, _TOKEN_DIGITS),
         "boundary_held": entry.is_frozen,
-        "predicted_cached_tokens": cost.predicted,
-        "cached_tokens_basis": cost.basis,
-        **_describe_bill(cost.before, "before"),
-        **_describe_bill(cost.after, "after"),
-        "saved_tokens_error": round(cost.margin.width, _TOKEN_DIGITS),
-        "saved_tokens_error_by_chance": round(cost.margin.chance, _TOKEN_DIGITS),
+        "predicted_cached_tokens": entry.cost.predicted,
+        "cached_tokens_basis": entry.cost.basis,
+        "tokens_by_kind_before": _round_kinds(bill.prompt_before),
+        "cost_tokens_before": round(tokens.before, _TOKEN_DIGITS),
+        "cost_dollars_before": _round_dollars(dollars.before if is_priced else None),
+        "tokens_by_kind_after": _round_kinds(bill.prompt_after),
+        "cost_tokens_after": round(tokens.after, _TOKEN_DIGITS),
+        "cost_dollars_after": _round_dollars(dollars.after if is_priced else None),
+        "saved_tokens_error": round(tokens.error, _TOKEN_DIGITS),
+        "saved_tokens_error_by_chance": round(tokens.margin.chance, _TOKEN_DIGITS),
         "roads": {
             name: (
-                round(bill.tokens.after, _TOKEN_DIGITS),
-                round(bill.tokens.error, _TOKEN_DIGITS),
+                round(road.tokens.after, _TOKEN_DIGITS),
+                round(road.tokens.error, _TOKEN_DIGITS),
             )
-            for name, bill in entry.bill.roads.items()
+            for name, road in bill.roads.items()
         }
         or None,
-        **_describe_arrival(entry.arrival),
     }
+    if entry.left_out is not None:
+        fields |= {
+            "arrival_saved_tokens": round(tokens.at_arrival, _TOKEN_DIGITS),
+            "arrival_saved_tokens_error": round(tokens.arrival_margin.width, _TOKEN_DIGITS),
+            "arrival_saved_dollars": _round_dollars(dollars.at_arrival if is_priced else None),
+        }
+    return fields
 
 
-def _describe_arrival(arrival: ArrivalSaving | None) -> Mapping[str, float | None]:
-    """Return the fields that say what was saved at arrival; none if nothing was left out."""
-    if arrival is None:
-        return {}
-    return {
-        "arrival_saved_tokens": round(arrival.cost, _TOKEN_DIGITS),
-        "arrival_saved_tokens_error": round(arrival.margin.width, _TOKEN_DIGITS),
-        "arrival_saved_dollars": _round_dollars(arrival.dollars),
-    }
-
-
-def _describe_bill(bill: PromptCost, name: str) -> dict[str, object]:
-    kinds = bill.kinds
-    return {
-        f"tokens_by_kind_{name}": (round(kinds.uncached), round(kinds.read), round(kinds.written)),
-        f"cost_tokens_{name}": round(bill.cost, _TOKEN_DIGITS),
-        f"cost_dollars_{name}": _round_dollars(bill.dollars),
-    }
+def _round_kinds(kinds: TokenKinds) -> tuple[int, int, int]:
+    return round(kinds.uncached), round(kinds.read), round(kinds.written)
 
 
 def _round_dollars(dollars: float | None) -> float | None:

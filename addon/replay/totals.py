@@ -270,8 +270,8 @@ class ConversationSums:
 
     def _measure_arrival(self, compared: ComparedRequest) -> ArrivalTotals:
         """Return what was left out of a request at arrival; results are those that are new."""
-        chosen, saving = compared.chosen, compared.chosen.entry.arrival
-        if saving is None:
+        chosen, tokens = compared.chosen, compared.chosen.entry.left_out
+        if tokens is None:
             return NO_ARRIVAL
         found = {(compared.conversation, at): chars for at, chars in chosen.left_out.items()}
         new = found.keys() - self._shortened
@@ -279,7 +279,7 @@ class ConversationSums:
         return ArrivalTotals(
             results=len(new),
             chars=sum(found[each] for each in new),
-            tokens=saving.tokens,
+            tokens=tokens,
             rereads=compared.left_out_rereads,
         )
 

@@ -16,11 +16,8 @@ from masking.accounting.bill import (
 )
 from masking.accounting.cost import (
     DEFAULT_SPREAD,
-    ArrivalSaving,
     Basis,
-    Cost,
     MovePrice,
-    PromptCost,
 )
 from masking.accounting.ledger import (
     Entry,
@@ -53,10 +50,8 @@ __all__ = [
     "NO_BILL",
     "NO_MONEY",
     "PARTS",
-    "ArrivalSaving",
     "Basis",
     "Bill",
-    "Cost",
     "Entry",
     "LatestRequests",
     "Ledger",
@@ -66,7 +61,6 @@ __all__ = [
     "MovePrice",
     "Places",
     "Prompt",
-    "PromptCost",
     "Sent",
     "Sizes",
     "TokenKinds",

@@ -339,14 +339,13 @@ class PromptCost(NamedTuple):
     """What a prompt costs: its tokens, those of them that are cached or written, and the price.
 
     `cost` is in input-token equivalents: as much as this many plain input tokens of a prompt below
-    every price step cost. `dollars` is None if the price is not known. Neither includes the answer.
+    every price step cost. The answer is not in it.
     """
 
     prompt: float
     cached: float
+    written: float
     cost: float
-    dollars: float | None
-    written: float = 0.0
 
     @property
     def kinds(self) -> TokenKinds:
@@ -371,11 +370,6 @@ class Cost:
     hit_rate: float
     basis: Basis
     margin: Margin = NO_MARGIN
-
-    @property
-    def dollar_margin(self) -> Margin:
-        """The margin in US dollars; none if the price is not known."""
-        return self.margin.scale((self.before.dollars or 0.0) / (self.before.cost or 1.0))
 
 
 def price_request(
@@ -512,22 +506,17 @@ def _price(
 ) -> PromptCost:
     cached = min(prompt, cached)
     cost = pricing.cost_of(prompt, cached, uncached)
-    written = min(prompt - cached, written)
-    return PromptCost(float(prompt), float(cached), cost, pricing.in_dollars(cost), written)
+    return PromptCost(float(prompt), float(cached), min(prompt - cached, written), cost)
 
 
 class MovePrice(NamedTuple):
     """What a move of the boundary cost at its own request.
 
     removed: the tokens that it took out of the prompt.
-    uncached: the tokens that the cache held before the move and no longer holds.
-    rewritten: those of them that are still sent, and so are written again.
-    price: what writing them costs, in input-token equivalents.
+    price: in input-token equivalents.
     """
 
     removed: float
-    uncached: float
-    rewritten: float
     price: float
 
 
@@ -547,39 +536,22 @@ def price_move(last: Cost | None, cost: Cost, pricing: Pricing, left_out: float 
     uncached = max(0.0, warm - cost.after.cached)
     rewritten = max(0.0, uncached - removed)
     price = (pricing.write - pricing.read) * pricing.factor_at(cost.after.prompt) * rewritten
-    return MovePrice(removed, uncached, rewritten, price)
-
-
-class ArrivalSaving(NamedTuple):
-    """What a request saves because long results were shortened when they arrived; an estimate.
-
-    tokens: those that are left out, as the provider counts them.
-    cost, dollars: what they would cost; as in `PromptCost`. It is a part of what the request saves.
-    margin, dollar_margin: by how much that may be off.
-    """
-
-    tokens: float
-    cost: float
-    dollars: float | None
-    margin: Margin
-    dollar_margin: Margin
-
-
-NO_ARRIVAL = ArrivalSaving(0.0, 0.0, None, NO_MARGIN, NO_MARGIN)
+    return MovePrice(removed, price)
 
 
 def price_left_out(
     left_out: Mapping[int, int], whole: PromptTokens, counts: Counts, cost: Cost, pricing: Pricing
-) -> ArrivalSaving | None:
-    """Price what was left out of a prompt at arrival; None if that is nothing.
+) -> tuple[float, Margin]:
+    """Return what would have been paid for what was left out of a prompt at arrival.
+
+    It is in input-token equivalents, an estimate, and a part of what the request saves; the margin
+    is by how much it may be off.
 
     left_out: our tokens, by the place of their piece.
     whole: the prompt as the client wrote it. What is left out of its cached prefix would have been
         read from the cache, as far as that held anything; all else would have been written.
     cost: what the request cost.
     """
-    if not left_out:
-        return None
     cached = sum([tokens for at, tokens in left_out.items() if at < whole.pieces])
     new = sum(left_out.values()) - cached
     written = _count_written(whole, float(whole.tokens), float(whole.common))
@@ -591,49 +563,48 @@ def price_left_out(
     price = cached * (hit_rate * pricing.read + (1 - hit_rate) * uncached)
     price += new * (new_hits * pricing.read + (1 - new_hits) * uncached)
     price *= rate.value * pricing.factor_at(before.prompt)
-    margin = Margin(price * min(1.0, max(rate.spread, rate.doubt)))
-    dollars = pricing.in_dollars(price)
-    return ArrivalSaving(
-        tokens=(cached + new) * rate.value,
-        cost=price,
-        dollars=dollars,
-        margin=margin,
-        dollar_margin=margin.scale((dollars or 0.0) / (price or 1.0)),
-    )
+    return price, Margin(price * min(1.0, max(rate.spread, rate.doubt)))
 
 
 def make_bill(
-    cost: Cost, counts: Counts, usage: Usage, pricing: Pricing, arrival: ArrivalSaving | None
+    cost: Cost,
+    counts: Counts,
+    usage: Usage,
+    pricing: Pricing,
+    at_arrival: tuple[float, Margin] = (0.0, NO_MARGIN),
 ) -> Bill:
-    """Return the bill of a request that cost this."""
-    arrival = arrival or NO_ARRIVAL
-    before, after = cost.before, cost.after
-    tokens = Money(1, before.cost, after.cost, cost.margin, 0, arrival.cost, arrival.margin)
-    dollars = unpriced = NO_MONEY
-    if before.dollars is None or after.dollars is None:
-        unpriced = tokens
-    else:
-        amounts = before.dollars, after.dollars, cost.dollar_margin
-        dollars = Money(1, *amounts, 0, arrival.dollars or 0.0, arrival.dollar_margin)
+    """Return the bill of a request that cost this; `at_arrival` is as `price_left_out` returns."""
+    before, after, (saved, margin) = cost.before, cost.after, at_arrival
+    tokens = Money(1, before.cost, after.cost, cost.margin, 0, saved, margin)
+    dollars, dollars_before, dollars_after = NO_MONEY, NO_KINDS, NO_KINDS
+    is_priced = pricing.dollars_per_million is not None
+    if is_priced:
+        whole, paid, left_out = (
+            pricing.in_dollars(each) or 0.0 for each in (before.cost, after.cost, saved)
+        )
+        dollars = Money(
+            requests=1,
+            before=whole,
+            after=paid,
+            margin=cost.margin.scale(whole / (before.cost or 1.0)),
+            at_arrival=left_out,
+            arrival_margin=margin.scale(left_out / (saved or 1.0)),
+        )
+        dollars_before = before.kinds.split(whole, pricing.read, pricing.write)
+        dollars_after = after.kinds.split(paid, pricing.read, pricing.write)
     answer = None
     if usage.completion is not None:
         answer = pricing.price_answer(usage.completion, counts.sent)
     return Bill(
         tokens=tokens,
         dollars=dollars,
-        unpriced=unpriced,
+        unpriced=NO_MONEY if is_priced else tokens,
         prompt_before=before.kinds,
         prompt_after=after.kinds,
-        dollars_before=_split_dollars(before, pricing),
-        dollars_after=_split_dollars(after, pricing),
+        dollars_before=dollars_before,
+        dollars_after=dollars_after,
         answers=answer is not None,
         answer_dollars=answer or 0.0,
         borrowed={} if pricing.borrowed_from is None else {pricing.borrowed_from: 1},
         standard={} if pricing.standard_for is None else {pricing.standard_for: 1},
     )
-
-
-def _split_dollars(prompt: PromptCost, pricing: Pricing) -> TokenKinds:
-    if prompt.dollars is None:
-        return NO_KINDS
-    return prompt.kinds.split(prompt.dollars, pricing.read, pricing.write)

@@ -17,7 +17,6 @@ from cachetools import LRUCache
 
 from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill
 from masking.accounting.cost import (
-    ArrivalSaving,
     Cost,
     Counts,
     MovePrice,
@@ -78,10 +77,12 @@ class Sent:
 class Entry:
     """A request in the ledger.
 
+    cost: what its prompt cost, and how its cache did; the bill says the former in all units.
     bill: what it cost, with its answer; `so_far` is that of its conversation up to it.
     move: what it cost to mask more than in the request before; None if no more was masked, or if
         that request is not known.
-    arrival: what leaving out a part of long results has saved of that; None if nothing is left out.
+    left_out: the tokens that were left out at arrival, as the provider counts them; None if nothing
+        was.
     masked_before: what the request before masked, if an answer to it is new in this one; else None.
     is_frozen: whether the boundary of the conversation no longer moves, since its breaker tripped.
     recorded: its bill as it was sent, where it was masked already when it was recorded.
@@ -94,13 +95,8 @@ class Entry:
     masked_before: frozenset[int] | None
     is_frozen: bool
     move: MovePrice | None = None
-    arrival: ArrivalSaving | None = None
+    left_out: float | None = None
     recorded: Bill | None = None
-
-    @property
-    def moved(self) -> bool:
-        """Whether more was masked than in the request before, if that is known."""
-        return self.move is not None
 
 
 @dataclass(slots=True)
@@ -219,8 +215,10 @@ class Ledger:
                 conversation, sent, whole, masked, usage, pricing
             )
         conversation.counts = counts
-        arrival = price_left_out(prompt.left_out, whole, counts, cost, pricing)
-        left_out = 0.0 if arrival is None else arrival.tokens
+        left_out, at_arrival = 0.0, (0.0, NO_MARGIN)
+        if prompt.left_out:
+            left_out = sum(prompt.left_out.values()) * counts.rate.value
+            at_arrival = price_left_out(prompt.left_out, whole, counts, cost, pricing)
         move = None
         if moved:
             new = left_out - conversation.left_out
@@ -232,7 +230,7 @@ class Ledger:
         if sent.is_masked:
             cached = sent.usage.cached if sent.usage else None
             self._any_frozen |= conversation.breaker.watch(cost.predicted, cached, moved=moved)
-        bill = make_bill(cost, counts, usage, pricing, arrival)
+        bill = make_bill(cost, counts, usage, pricing, at_arrival)
         conversation.so_far += bill
         return Entry(
             cost=cost,
@@ -242,8 +240,8 @@ class Ledger:
             masked_before=masked_before if is_answered else None,
             is_frozen=conversation.breaker.tripped,
             move=move,
-            arrival=arrival,
-            recorded=None if was is None else make_bill(was, counts, usage, pricing, None),
+            left_out=left_out if prompt.left_out else None,
+            recorded=None if was is None else make_bill(was, counts, usage, pricing),
         )
 
     def _price_recorded(

@@ -20,7 +20,7 @@ from addon.commands.demo import (
 from addon.commands.main import main
 from addon.places import shipped
 from addon.records.words import INPUT_TOKENS
-from masking.accounting import Cost, PromptCost
+from masking.accounting import NO_BILL
 from tests.support.made_up_records import record
 from tests.support.places import ROOT
 from tests.tools.golden import read_golden
@@ -127,11 +127,7 @@ def test_the_demo_plays_sessions_of_other_wire_formats(
 
 def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     """Return a request with tool results of these texts, before and after."""
-    nothing = PromptCost(prompt=0.0, cached=0.0, cost=0.0, dollars=None)
-    cost = Cost(
-        before=nothing, after=nothing, predicted=0, hit_rate=1.0, basis="simulated",
-    )  # fmt: skip
-    return PlayedRequest(written, sent, cost, INPUT_TOKENS, record=record())
+    return PlayedRequest(written, sent, NO_BILL, INPUT_TOKENS, record=record())
 
 
 WHOLE = played(["task", "long result"], ["task", "long result"])

@@ -34,7 +34,7 @@ def test_it_keeps_the_last_five_and_moves_in_steps_of_ten(results: int, omitted:
 def test_it_masks_from_the_request_on_at_which_a_step_is_full() -> None:
     found = [*bill_requests(grow(work(12)), mask_as_peer, TRUE_PRICES[0], COUNTER)]
     entries = [each.entry for each in found]
-    assert [9] == [number for number, entry in enumerate(entries) if entry.moved]
+    assert [9] == [number for number, entry in enumerate(entries) if entry.move]
     saved = [entry.bill.tokens.saved > 0 for entry in entries]
     assert [False] * 9 + [True] * 4 == saved
 

@@ -140,12 +140,13 @@ def test_a_record_counts_calls_that_repeat_what_was_masked_or_shortened(
     assert 0 == make_record(answered, None).rereads
 
 
-PLAIN = PromptCost(1.0, 0.0, 1.0, None)
+PLAIN = PromptCost(prompt=1.0, cached=0.0, written=0.0, cost=1.0)
 ENTRY = Entry(
     cost=Cost(
         before=PLAIN, after=PLAIN, predicted=0, hit_rate=1.0, basis="reported", margin=NO_MARGIN,
     ),
     conversation=7, bill=NO_BILL, so_far=NO_BILL, masked_before=None, is_frozen=False,
+    left_out=1.0,
 )  # fmt: skip
 
 

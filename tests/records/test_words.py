@@ -30,7 +30,7 @@ from addon.records.words import (
     why_lost,
 )
 from addon.skip_reasons import HELD
-from masking.accounting.bill import NO_BILL, NO_MARGIN, Bill, Margin, Money
+from masking.accounting.bill import NO_BILL, NO_MARGIN, NO_MONEY, Bill, Margin, Money
 from masking.accounting.cost import Cost, PromptCost
 from masking.accounting.ledger import Entry
 from masking.prices import PriceSettings, Pricing, find_pricing
@@ -204,17 +204,20 @@ def test_a_tier_of_service_whose_price_is_not_known_is_told() -> None:
 
 
 def entry_of(
-    before: PromptCost,
-    after: PromptCost,
+    before: tuple[float, float | None],
+    after: tuple[float, float | None],
     margin: Margin = NO_MARGIN,
 ) -> Entry:
-    cost = Cost(
-        before=before, after=after, predicted=0, hit_rate=1.0, basis="reported", margin=margin,
-    )  # fmt: skip
+    """Return the entry of a request that costs this, each in tokens and in dollars."""
+    nothing = PromptCost(0.0, 0.0, 0.0, 0.0)
+    cost = Cost(before=nothing, after=nothing, predicted=0, hit_rate=1.0, basis="reported")
+    paid = NO_MONEY
+    if before[1] is not None and after[1] is not None:
+        paid = Money(1, before[1], after[1])
     return Entry(
         cost=cost,
         conversation=7,
-        bill=NO_BILL,
+        bill=Bill(tokens=Money(1, before[0], after[0], margin), dollars=paid),
         so_far=NO_BILL,
         masked_before=None,
         is_frozen=False,
@@ -242,12 +245,12 @@ def record_of(entry: Entry | None = None, /, **fields: object) -> RequestRecord:
     return RequestRecord.model_validate({**least, **entered, **fields})
 
 
-def tokens(cost: float) -> PromptCost:
-    return PromptCost(cost, 0.0, cost, None)
+def tokens(cost: float) -> tuple[float, None]:
+    return cost, None
 
 
-def dollars(cost: float) -> PromptCost:
-    return PromptCost(cost, 0.0, cost, cost / 1_000)
+def dollars(cost: float) -> tuple[float, float]:
+    return cost, cost / 1_000
 
 
 @as_one_test

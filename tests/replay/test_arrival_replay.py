@@ -116,7 +116,7 @@ def test_no_move_has_what_was_saved_at_arrival() -> None:
     requests = replay_all(grow(run_tests(25)), settings(pricing=(0.5, 1.0)))
     moves = find_moves(requests, INPUT_TOKENS)
     saved = sum(each.entry.cost.before.cost - each.entry.cost.after.cost for each in requests)
-    by_arrival = sum(each.entry.arrival.cost for each in requests if each.entry.arrival)
+    by_arrival = sum(each.entry.bill.tokens.at_arrival for each in requests)
     assert moves
     assert saved - by_arrival == pytest.approx(sum(move.net for move in moves), rel=0.01)
     for move in moves:

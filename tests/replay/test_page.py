@@ -20,8 +20,7 @@ from addon.look.pages import read_asset
 from addon.records.words import DOLLARS, INPUT_TOKENS, Currency, render_dollars
 from addon.replay.report.page import (
     Origin,
-    Value,
-    bills_by_policy,
+    costs_by_policy,
     find_moves,
     render_chart,
     render_report,
@@ -41,8 +40,6 @@ from tests.support.replays import (
     Comparison,
     Talk,
     add_up,
-    in_dollars,
-    in_tokens,
     replayed,
     settings,
 )
@@ -275,30 +272,34 @@ def described(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "unit", "value"),
+    ("model", "currency"),
     [
-        pytest.param("gpt-4o", "US dollars", in_dollars, id="a price that is known"),
-        pytest.param("nobody's", "input tokens", in_tokens, id="a price that is not known"),
-        pytest.param(None, "input tokens", in_tokens, id="no model"),
+        pytest.param("gpt-4o", DOLLARS, id="a price that is known"),
+        pytest.param("nobody's", INPUT_TOKENS, id="a price that is not known"),
+        pytest.param(None, INPUT_TOKENS, id="no model"),
     ],
 )
-def test_the_series_are_those_of_the_requests(model: str | None, unit: str, value: Value) -> None:
+def test_the_series_are_those_of_the_requests(model: str | None, currency: Currency) -> None:
     comparison = replayed(Talk(model=model))
-    parts, bills = described(comparison), bills_by_policy(comparison.compared)
+    parts, costs = described(comparison), costs_by_policy(comparison.compared, currency)
     for title, sums in (("Bill of each request", list), ("Bill so far", accumulate)):
         chart = find_chart(parts, title)
-        assert unit == chart["unit"]
+        assert currency.name == chart["unit"]
         for series in chart["series"]:
-            expected = [*sums(map(value, bills[series["mark"]]))]
+            expected = [*sums(costs[series["mark"]])]
             assert expected == pytest.approx(
-                series["values"], abs=1e-2 if value is in_tokens else 1e-8
+                series["values"], abs=1e-8 if currency.is_dollars else 1e-2
             )
-            currency = Currency(is_dollars=value is in_dollars)
             assert [currency.render_bare(each) for each in expected] == series["texts"]
+    prompts = {
+        "everything": [each.entry.bill.prompt_before for each in comparison.chosen],
+        "sliding": [each.entry.bill.prompt_after for each in comparison.sliding],
+        "chosen": [each.entry.bill.prompt_after for each in comparison.chosen],
+    }
     for key, name, _ in POLICIES:
         prompt, cached = find_chart(parts, name)["series"]
-        assert [bill.prompt for bill in bills[key]] == prompt["values"]
-        assert [f"{bill.cached:,.0f}" for bill in bills[key]] == cached["texts"]
+        assert [each.total for each in prompts[key]] == prompt["values"]
+        assert [f"{each.read:,.0f}" for each in prompts[key]] == cached["texts"]
 
 
 def test_fractions_of_tokens_are_rounded_to_tenths() -> None:

@@ -402,9 +402,9 @@ def test_at_a_host_that_is_not_listed_the_makers_prices_are_assumed() -> None:
         Recording((record(talk(1), host="localhost"),)),
         ReplaySettings(strategies=Strategies(schema1=MASK_ALL)),
     )
-    bill = request.entry.cost.before
+    bill = request.entry.bill
     assert ((0.5, 1.0), "OpenAI") == (request.pricing.ratios, request.pricing.borrowed_from)
-    assert pytest.approx(bill.cost * 2.5e-6) == bill.dollars
+    assert pytest.approx(bill.tokens.before * 2.5e-6) == bill.dollars.before
 
 
 def say_in_messages(turns: int, most: int) -> RecordedConversation:
@@ -434,7 +434,7 @@ def test_after_a_move_only_what_is_marked_before_the_messages_is_cached() -> Non
     session = MarkedSession(say_in_messages(40, 3), mark_as_pi)
     shipped = MaskPolicy(True, 8, skip_if_not_shorter=True)
     requests = [*replay(session, ReplaySettings(strategies=Strategies(schema1=shipped)), COUNTER)]
-    moves = [at for at, request in enumerate(requests) if request.entry.moved]
+    moves = [at for at, request in enumerate(requests) if request.entry.move is not None]
     assert moves
     head = requests[moves[0]].entry.cost.after.cached
     for before, (at, request) in zip(requests, enumerate(requests[1:], 1), strict=False):

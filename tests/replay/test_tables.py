@@ -9,7 +9,7 @@ from addon.look.parts import Part
 from addon.records.words import DOLLARS, INPUT_TOKENS, Currency, render_dollars
 from addon.replay.numbers import explain_nothing, list_cells
 from addon.replay.replay import Pause, ReplayedRequest
-from addon.replay.report.page import Origin, bills_by_policy
+from addon.replay.report.page import Origin, costs_by_policy
 from addon.replay.report.tables import (
     describe_headline,
     list_conversations,
@@ -28,12 +28,12 @@ from masking.wire.usage import Usage
 from tests.support.marks import as_one_test
 from tests.support.page_parts import read_rows
 from tests.support.replays import (
+    FREE_OF_CHARGE,
     NOON,
     Comparison,
     Talk,
     add_up,
-    in_tokens,
-    priced_anew,
+    billed_anew,
     replayed,
     settings,
 )
@@ -143,8 +143,7 @@ def test_each_policy_has_its_bill_and_its_calls() -> None:
     assert names == [row["Policy"].partition("\n")[0] for row in rows]
     assert ["0.0%", "20.0%", "6.7%"] == [row[REREADS] for row in rows]
     assert ["0.0%", "40.0%", "0.0%"] == [row["Quotes"] for row in rows]
-    bills = bills_by_policy(found.compared)
-    costs = [2 * sum(bill.dollars or 0.0 for bill in each) for each in bills.values()]
+    costs = [2 * sum(each) for each in costs_by_policy(found.compared, DOLLARS).values()]
     assert [render_dollars(cost) for cost in costs] == [row["Bill"] for row in rows]
     shares = [row[2]["bar"][1] for row in table["rows"]]
     assert [cost / max(costs) for cost in costs] == pytest.approx(shares)
@@ -156,8 +155,7 @@ REREADS = "Re\N{NON-BREAKING HYPHEN}reads"
 
 def free(request: ReplayedRequest) -> ReplayedRequest:
     """Return a request that costs nothing."""
-    nothing = request.entry.cost.before._replace(cost=0.0, dollars=0.0)
-    return priced_anew(request, nothing, nothing)
+    return billed_anew(request, FREE_OF_CHARGE)
 
 
 def test_what_is_free_of_charge_has_no_share_and_no_worst_moment() -> None:
@@ -245,9 +243,8 @@ def test_the_worst_moment_is_the_highest_bill_beside_that_of_everything(
     pricing: CachePricing,
 ) -> None:
     comparison = replayed(Talk(), pricing)
-    bills = bills_by_policy(comparison.compared)
-    chosen = accumulate(map(in_tokens, bills["chosen"]))
-    everything = accumulate(map(in_tokens, bills["everything"]))
+    costs = costs_by_policy(comparison.compared, INPUT_TOKENS)
+    chosen, everything = accumulate(costs["chosen"]), accumulate(costs["everything"])
     excess = [100 * (paid / full - 1) for paid, full in zip(chosen, everything, strict=True)]
     worst = together(comparison).worst
     assert worst is not None

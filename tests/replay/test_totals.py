@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
+from msgspec import structs
 
 from addon.records.words import DOLLARS, INPUT_TOKENS
 from addon.replay.numbers import dump_totals
@@ -18,7 +19,7 @@ from addon.replay.totals import (
     WorstBill,
     add_all,
 )
-from masking.accounting.cost import PromptCost
+from masking.accounting.bill import TokenKinds
 from masking.model import ChatMessage
 from masking.prices import PriceSettings
 from masking.reduction import ReductionOptions
@@ -26,7 +27,15 @@ from masking.rewrite import Strategies
 from masking.tokens import TokenCounter
 from masking.window import MaskPolicy
 from tests.support.builders import MASK_ALL, OLD, assistant, policy, result, turn
-from tests.support.replays import Comparison, Talk, add_up, compare, priced_anew, replayed
+from tests.support.replays import (
+    FREE_OF_CHARGE,
+    Comparison,
+    Talk,
+    add_up,
+    billed_anew,
+    compare,
+    replayed,
+)
 from tests.support.talks import Talk as SentTalk
 from tests.support.talks import grow, work, write_body
 
@@ -41,7 +50,7 @@ def test_a_conversation_comes_to_the_sums_of_its_requests() -> None:
     assert (9, 3) == (totals.requests, totals.window_turns)
     assert sum(request.sizes.masked for request in ONE.chosen) == totals.masked_tool_results
     assert sum(cost.after.cost for cost in costs) == pytest.approx(totals.bill.tokens.after)
-    dollars = sum(cost.before.dollars or 0.0 for cost in costs)
+    dollars = sum(2.5e-6 * cost.before.cost for cost in costs)
     assert dollars == pytest.approx(totals.bill.dollars.before)
     paid, whole = ([*map(float, bills)] for bills in zip(
         *((cost.after.cost, cost.before.cost) for cost in costs), strict=True
@@ -79,8 +88,7 @@ def test_prices_are_counted_by_model() -> None:
 
 
 def test_what_costs_nothing_has_no_worst_moment() -> None:
-    nothing = PromptCost(0.0, 0.0, 0.0, 0.0)
-    requests = tuple(priced_anew(request, nothing, nothing) for request in ONE.chosen)
+    requests = tuple(billed_anew(request, FREE_OF_CHARGE) for request in ONE.chosen)
     assert None is add_up(replace(ONE, chosen=requests)).totals.worst
 
 
@@ -90,9 +98,8 @@ def test_no_conversations_come_to_nothing() -> None:
 
 def counted(request: ReplayedRequest, before: float, after: float) -> ReplayedRequest:
     """Return a request whose prompt came to so many tokens at the provider, all and masked."""
-    cost = request.entry.cost
-    both = cost.before._replace(prompt=before), cost.after._replace(prompt=after)
-    return priced_anew(request, *both)
+    prompts = {"prompt_before": TokenKinds(before), "prompt_after": TokenKinds(after)}
+    return billed_anew(request, structs.replace(request.entry.bill, **prompts))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from addon.replay.totals import (
     name_conversations,
 )
 from masking.accounting.bill import Bill, Money
-from masking.accounting.cost import PromptCost
 from masking.model import ChatMessage
 from masking.prices import CachePricing, PriceSettings
 from masking.rewrite import Strategies
@@ -67,24 +66,13 @@ def compare(session: Session, settings: ReplaySettings, counter: TokenCounter) -
     ]
 
 
-def in_tokens(bill: PromptCost) -> float:
-    return bill.cost
+def billed_anew(request: ReplayedRequest, bill: Bill) -> ReplayedRequest:
+    """Return a request with another bill."""
+    return replace(request, entry=replace(request.entry, bill=bill))
 
 
-def in_dollars(bill: PromptCost) -> float:
-    assert bill.dollars is not None
-    return bill.dollars
-
-
-def priced_anew(request: ReplayedRequest, before: PromptCost, after: PromptCost) -> ReplayedRequest:
-    """Return a request whose two prompts cost this."""
-    cost = replace(request.entry.cost, before=before, after=after)
-    tokens = Money(1, before.cost, after.cost)
-    dollars = Money(1, before.dollars or 0.0, after.dollars or 0.0)
-    bill = Bill(
-        tokens=tokens, dollars=dollars, prompt_before=before.kinds, prompt_after=after.kinds
-    )
-    return replace(request, entry=replace(request.entry, cost=cost, bill=bill))
+FREE_OF_CHARGE = Bill(tokens=Money(1), dollars=Money(1))
+"""The bill of a request that costs nothing."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A replay as a page: one file of HTML that shows what masking costs and saves."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import accumulate, zip_longest
@@ -43,7 +43,7 @@ from addon.replay.totals import (
     add_all,
     assumed_prices,
 )
-from masking.accounting import Move, MovePrice, PromptCost, divide_savings, run_lengths
+from masking.accounting import Move, MovePrice, TokenKinds, divide_savings, run_lengths
 from masking.arrival import ArrivalPolicy
 from masking.errors import printable
 from masking.model import Reason
@@ -166,14 +166,6 @@ def _list_settings(origin: Origin) -> Part:
 
 # One conversation: costs, tokens, the masking map, the moves
 
-Value = Callable[[PromptCost], float]
-"""Returns a bill's amount in the unit that is wanted."""
-
-_VALUES: dict[Currency, Value] = {
-    DOLLARS: lambda bill: bill.dollars or 0.0,
-    INPUT_TOKENS: lambda bill: bill.cost,
-}
-
 
 def render_chart(name: str, window_turns: int, requests: Sequence[ComparedRequest]) -> str:
     """Return one conversation's parts as JSON, in US dollars if all of its prices are known."""
@@ -188,10 +180,10 @@ def _dump(value: object) -> str:
 def _list_parts(
     name: str, window_turns: int, compared: Sequence[ComparedRequest]
 ) -> Iterator[Part]:
-    requests, bills = [each.chosen for each in compared], bills_by_policy(compared)
-    is_known = all(bill.dollars is not None for bill in bills["chosen"])
+    requests = [each.chosen for each in compared]
+    is_known = all(request.entry.bill.is_in_dollars for request in requests)
     currency = DOLLARS if is_known else INPUT_TOKENS
-    value, moves = _VALUES[currency], find_moves(requests, currency)
+    moves = find_moves(requests, currency)
     moved = [move.request for move in moves]
     yield title(printable(name))
     yield text(_introduce(requests, window_turns), "note")
@@ -199,7 +191,7 @@ def _list_parts(
     yield legend(
         [*((f"line {key}", each) for key, each, _ in POLICIES), ("ink", "the boundary moves")]
     )
-    costs = {key: [value(bill) for bill in bills[key]] for key in bills}
+    costs, prompts = costs_by_policy(compared, currency), _prompts_by_policy(compared)
     sums = {key: [*accumulate(each)] for key, each in costs.items()}
     yield charts(
         _compare("Bill so far", "What all requests up to each one cost.", sums, moved, currency),
@@ -211,7 +203,7 @@ def _list_parts(
     )
     yield charts(
         *(
-            _chart_tokens(key, of_policy, bills[key], moved if key == "chosen" else [])
+            _chart_tokens(key, of_policy, prompts[key], moved if key == "chosen" else [])
             for key, of_policy, _ in POLICIES
         ),
         is_pair=False,
@@ -257,10 +249,10 @@ def _compare(
 
 
 def _chart_tokens(
-    key: PolicyKey, name: str, bills: Sequence[PromptCost], moves: Sequence[int]
+    key: PolicyKey, name: str, prompts: Sequence[TokenKinds], moves: Sequence[int]
 ) -> Part:
     """Return a chart of prompts: bars of all of each, and over them of what was cached."""
-    prompt, cached = ([bill.prompt for bill in bills], [bill.cached for bill in bills])
+    prompt, cached = [each.total for each in prompts], [each.read for each in prompts]
     note = f"{render_count(sum(prompt))} tokens in all, {render_count(sum(cached))} of them cached."
     series = [
         Series(what, mark, _round(values, 1), [*map(render_count, values)], "bars")
@@ -269,12 +261,24 @@ def _chart_tokens(
     return chart(name, note, series, unit="Tokens", render=render_compact, moves=moves)
 
 
-def bills_by_policy(compared: Sequence[ComparedRequest]) -> dict[PolicyKey, list[PromptCost]]:
+def costs_by_policy(
+    compared: Sequence[ComparedRequest], currency: Currency
+) -> dict[PolicyKey, list[float]]:
     """Return what each request costs, by policy."""
+    sliding = [currency.choose(each.sliding.entry.bill) for each in compared]
+    chosen = [currency.choose(each.chosen.entry.bill) for each in compared]
     return {
-        "everything": [each.chosen.entry.cost.before for each in compared],
-        "sliding": [each.sliding.entry.cost.after for each in compared],
-        "chosen": [each.chosen.entry.cost.after for each in compared],
+        "everything": [money.before for money in chosen],
+        "sliding": [money.after for money in sliding],
+        "chosen": [money.after for money in chosen],
+    }
+
+
+def _prompts_by_policy(compared: Sequence[ComparedRequest]) -> dict[PolicyKey, list[TokenKinds]]:
+    return {
+        "everything": [each.chosen.entry.bill.prompt_before for each in compared],
+        "sliding": [each.sliding.entry.bill.prompt_after for each in compared],
+        "chosen": [each.chosen.entry.bill.prompt_after for each in compared],
     }
 
 

@@ -198,7 +198,7 @@ def test_the_boundary_has_moved_where_something_more_is_masked(
 ) -> None:
     ledger = Ledger()
     entries = [ledger.enter(ask(talk(3 + n), masks[n]), PRICING) for n in range(len(masks))]
-    assert expected == [entry.moved for entry in entries]
+    assert expected == [entry.move is not None for entry in entries]
 
 
 def test_what_a_request_saves_counts_the_prefix_sent_before() -> None:
@@ -269,8 +269,11 @@ def test_dollars_are_those_of_the_priced_requests_and_the_others_are_counted(
 ) -> None:
     ledger = Ledger()
     entries = [ledger.enter(ask(talk(n + 1), (0,)), each) for n, each in enumerate(pricing)]
-    dollars = [(entry.cost.before.dollars, entry.cost.after.dollars) for entry in entries]
-    known = [one - other for one, other in dollars if one is not None and other is not None]
+    known = [
+        2.5e-6 * (entry.cost.before.cost - entry.cost.after.cost)
+        for entry, each in zip(entries, pricing, strict=True)
+        if each is PRICED
+    ]
     expected = [None if count is None else pytest.approx(sum(known[:count])) for count in priced]
     so_far = [*accumulate(entry.bill for entry in entries)]
     assert expected == [bill.dollars.saved if bill.is_in_dollars else None for bill in so_far]
@@ -366,7 +369,7 @@ def trip(ledger: Ledger, name: str = "go", *, is_masked: bool = True) -> Iterato
 def test_a_cache_that_holds_nothing_after_a_move_trips() -> None:
     entries = [*trip(Ledger())]
     assert [False] * 6 + [True] == [entry.is_frozen for entry in entries]
-    assert 3 == [entry.moved for entry in entries].index(True)
+    assert 3 == [entry.move is not None for entry in entries].index(True)
 
 
 def test_a_held_conversation_says_so() -> None:
@@ -491,10 +494,10 @@ def test_a_request_that_is_left_whole_changes_nothing_of_its_conversation() -> N
         for each in (ask(talk(3), MASKED), ask(asks, left_unmasked=True), ask(talk(4), MASKED))
     ]
     assert [1, 1, 1] == [entry.conversation for entry in entries]
-    assert [False, False, False] == [entry.moved for entry in entries]
+    assert [False, False, False] == [entry.move is not None for entry in entries]
     assert entries[1].cost.before.prompt == entries[1].cost.after.prompt
     alone = Ledger().enter(ask(asks, left_unmasked=True), PRICING)
-    assert (1, False) == (alone.conversation, alone.moved)
+    assert (1, False) == (alone.conversation, alone.move is not None)
 
 
 def spell(names: str) -> list[int]:

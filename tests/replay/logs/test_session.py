@@ -117,9 +117,9 @@ def bill(usage: Usage, model: str | None) -> float:
 def test_what_a_session_cost_is_what_its_own_usage_comes_to(made: Made) -> None:
     session = made.session()
     found = [
-        request.entry.cost.before.dollars
+        request.entry.bill.dollars.before
         for request in replay(session, SETTINGS, COUNTER)
-        if request.entry.cost.before.dollars is not None
+        if request.entry.bill.is_in_dollars
     ]
     expected = [bill(each.usage, each.model) for each in made.requests if each.usage is not None]
     assert len(expected) == len(found)
