@@ -409,14 +409,13 @@ _Cutter = Callable[[str], _Sample]
 
 
 class TokenEstimator:
-    """Estimates tokens, and remembers texts and samples within `max_bytes`.
+    """Estimates tokens, and remembers texts and samples: all of them, until they take `max_bytes`.
 
-    There are two tables. An entry found in the old one moves to the young one; when that has taken
-    half of the bytes, it becomes the old one. Threads may share an estimator.
+    Then it begins anew. Threads may share an estimator.
     """
 
     def __init__(self, max_bytes: int = 16 << 20) -> None:
-        self._max_young = max_bytes // 2
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self.forget()
 
@@ -424,9 +423,8 @@ class TokenEstimator:
         """Forget every text, as if the process had just begun."""
         forget_short_texts()
         with self._lock:
-            self._young: dict[str | _Sample, int] = {}
-            self._old: dict[str | _Sample, int] = {}
-            self._young_bytes = 0
+            self._known: dict[str | _Sample, int] = {}
+            self._bytes = 0
 
     def estimate(self, text: str) -> int:
         """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
@@ -442,18 +440,17 @@ class TokenEstimator:
 
     def _measure(self, key: str | _Sample) -> int:
         """Return the tokens of a text, or the rate of a sample; count only what is unknown."""
-        known = self._young.get(key)
+        known = self._known.get(key)
         if known is not None:
             return known
-        known = self._old.get(key)
-        if known is None:  # unlocked: two threads may at worst measure the same text
-            known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
+        # Unlocked: two threads may at worst measure the same text.
+        known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
         size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
         with self._lock:
-            self._young[key] = known
-            self._young_bytes += _ENTRY_BYTES + size
-            if self._young_bytes > self._max_young:
-                self._old, self._young, self._young_bytes = self._young, {}, 0
+            self._known[key] = known
+            self._bytes += _ENTRY_BYTES + size
+            if self._bytes > self._max_bytes:
+                self._known, self._bytes = {}, 0
         return known
 
 
