@@ -16,7 +16,7 @@ from masking.model import Call, Element
 from masking.wire.format import non_empty, objects
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
-from masking.wire.usage import decode_payloads, split_answer
+from masking.wire.usage import read_payloads
 
 _WORDS = (
     *(b"response.output_item.done", b"response.completed", b"response.incomplete"),
@@ -41,11 +41,7 @@ def read_calls(bodies: Iterable[bytes]) -> AnsweredCalls:
     calls: dict[str, Call] = {}
     open_blocks: dict[int, tuple[Call, list[str]]] = {}
     """Of Anthropic's streams: the calls whose arguments come in pieces, by the block's index."""
-    chunks = chain.from_iterable(split_answer(body, _WORDS) for body in bodies)
-    payloads = chain.from_iterable(
-        decode_payloads(chunk) for chunk in chunks if _MAY_CALL.search(chunk)
-    )
-    for payload in payloads:
+    for payload in chain.from_iterable(read_payloads(body, _WORDS, _MAY_CALL) for body in bodies):
         if not isinstance(payload, dict):
             continue
         kind, index = payload.get("type"), payload.get("index")

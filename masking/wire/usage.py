@@ -7,7 +7,6 @@ import binascii
 import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import re
 import struct
@@ -215,8 +214,7 @@ def read_usage(body: bytes) -> Usage | None:
     Its last usage wins, and fields that only an earlier one had are kept. The body may be any
     bytes; None if no usage can be read.
     """
-    chunks = (chunk for chunk in split_answer(body) if _MAY_HOLD_USAGE.search(chunk))
-    payloads = itertools.chain.from_iterable(map(decode_payloads, chunks))
+    payloads = read_payloads(body, _WORDS, _MAY_HOLD_USAGE)
     return functools.reduce(_merge, map(find_usage, payloads), None)
 
 
@@ -233,8 +231,7 @@ def count_transformations(body: bytes) -> dict[str, int]:
     if word not in body:
         return {}
     counted: Counter[str] = Counter()
-    chunks = (chunk for chunk in split_answer(body, (word,)) if word in chunk)
-    for payload in itertools.chain.from_iterable(map(decode_payloads, chunks)):
+    for payload in read_payloads(body, (word,), re.compile(word)):
         for path in ((_TRANSFORMATIONS,), ("message", _TRANSFORMATIONS)):
             kinds = (each.get("type") for each in objects(_at(payload, path)))
             # The start and the end of a stream may list the same.
@@ -261,10 +258,7 @@ def read_cleared(body: bytes) -> Cleared | None:
     (Anthropic's documentation, `build-with-claude/context-editing`).
     """
     found, is_whole = None, False
-    chunks = (
-        chunk for chunk in split_answer(body, _SAYS_CLEARED) if _MAY_SAY_CLEARED.search(chunk)
-    )
-    for payload in itertools.chain.from_iterable(map(decode_payloads, chunks)):
+    for payload in read_payloads(body, _SAYS_CLEARED, _MAY_SAY_CLEARED):
         if not isinstance(payload, dict):
             continue
         is_whole |= payload.get("type") == "message_stop" or bool(payload.get("stop_reason"))
@@ -314,15 +308,27 @@ def _read_block(block: Mapping[str, object]) -> Usage | None:
     return Usage(**found).settle(next(totals, None), tool_prompt or 0).plausible_only()
 
 
-def split_answer(body: bytes, words: Iterable[bytes] = _WORDS) -> Iterable[bytes]:
-    """Return the documents, or the data of those events that have one of these words, in a body."""
-    if is_event_stream(body):
-        return find_payloads(body)
+def read_payloads(
+    body: bytes, words: Iterable[bytes], pattern: re.Pattern[bytes]
+) -> Iterator[object]:
+    """Yield what an answer says, decoded: its documents, or the data of its events.
+
+    Those that the pattern is not in are left out; each event that it is in has one of the words.
+    """
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return [content] if content.startswith((b"{", b"[")) else find_data(content, words)
+    chunks: Iterable[bytes]
+    if is_event_stream(body):
+        chunks = find_payloads(body)
+    elif content.startswith((b"{", b"[")):
+        chunks = [content]
+    else:
+        chunks = find_data(content, words)
+    for chunk in chunks:
+        if pattern.search(chunk):
+            yield from _decode_payloads(chunk)
 
 
-def decode_payloads(chunk: bytes) -> list[object]:
+def _decode_payloads(chunk: bytes) -> list[object]:
     """Return the payloads in a chunk: one, those of Gemini's array, or those of Ollama's lines."""
     try:
         document: object = _load(chunk)
