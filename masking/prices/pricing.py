@@ -286,59 +286,43 @@ def _price_tier(
 def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
     listed = prices.find(host, model) if model else None
+    maker = _assume_price(prices, model)
     own = _find_own(settings, host or "", model or "")
 
-    # What is configured comes first; the rest is the list's, as far as it knows.
+    # The ratios: those that are configured, else those that the list has for this host, else those
+    # of the model's maker, or the assumed ones.
+    source: Source
     if own is not None:
-        known = listed or _assume_price(prices, model)
-        pricing = Pricing(
-            own.read,
-            own.write,
-            source="config",
-            cache=find_cache_rules(None if known is None else known.provider, model),
-            entry=listed,
+        source, ratios, known = "config", (own.read, own.write), listed or maker
+    elif listed is not None and listed.ratios is not None:
+        source, ratios, known = "price list", listed.ratios, listed
+    else:
+        source, ratios, known = "assumed", (maker and maker.ratios) or settings.assumed, maker
+    pricing = Pricing(
+        *ratios,
+        source=source,
+        cache=find_cache_rules(known and known.provider, model),
+        entry=known if own is None else listed,
+    )
+
+    # The dollars, likewise. What such a host charges for answers is not configured.
+    if own is not None and own.dollars_per_million is not None:
+        steps = () if listed is None else listed.steps
+        return dataclasses.replace(
+            pricing, dollars_per_million=own.dollars_per_million, steps=steps
         )
-        if own.dollars_per_million is not None:
-            # What such a host charges for answers is not known.
-            steps = () if listed is None else listed.steps
-            return dataclasses.replace(
-                pricing, dollars_per_million=own.dollars_per_million, steps=steps
-            )
-        return _take_dollars(pricing, listed) if listed else _borrow_dollars(pricing, prices, model)
-
-    # Then what the list says about this host.
-    if listed is not None and listed.ratios is not None:
-        cache = find_cache_rules(listed.provider, model)
-        pricing = Pricing(*listed.ratios, source="price list", cache=cache, entry=listed)
-        return _take_dollars(pricing, listed)
-
-    # Else the ratios of the model's maker, or the assumed ones. The dollars are the maker's, too,
-    # unless the list knows them here.
-    maker = _assume_price(prices, model)
-    read, write = (maker and maker.ratios) or settings.assumed
-    cache = find_cache_rules(None if maker is None else maker.provider, model)
-    pricing = Pricing(read, write, source="assumed", cache=cache, entry=maker)
-    if listed is not None:
-        return dataclasses.replace(_take_dollars(pricing, listed), borrowed_from=listed.seller)
-    return _borrow_dollars(pricing, prices, model)
-
-
-def _take_dollars(pricing: Pricing, price: Price) -> Pricing:
+    price = listed or _look_up(model, partial(prices.find, None))
+    if price is None:
+        return pricing
+    is_borrowed = source == "assumed" or price is not listed
     return dataclasses.replace(
         pricing,
         dollars_per_million=price.dollars_per_million,
+        borrowed_from=price.seller if is_borrowed else None,
         steps=price.steps,
         answer_dollars_per_million=price.answer_dollars_per_million,
         answer_steps=price.answer_steps,
     )
-
-
-def _borrow_dollars(pricing: Pricing, prices: PriceList, model: str | None) -> Pricing:
-    """Return the pricing in the dollars of the model's maker, if one is known."""
-    maker = _look_up(model, partial(prices.find, None))
-    if maker is None:
-        return pricing
-    return dataclasses.replace(_take_dollars(pricing, maker), borrowed_from=maker.seller)
 
 
 def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None:
