@@ -434,7 +434,7 @@ MUTATIONS = (
     Mutation(
         "the last use of a run that is split",
         "masking/accounting/prefix_cache.py",
-        "        first.used = run.used\n",
+        "        first.used = self.used\n",
         "",
         "tests/masking/accounting/test_prefix_cache.py",
     ),
