@@ -26,7 +26,7 @@ from masking.reduction import ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
 from masking.wire.format import WireFormat
-from masking.wire.parts import count_blocks, is_marked
+from masking.wire.parts import count_blocks
 
 PARTS: Mapping[Part, str] = {
     "system": "system prompt",
@@ -184,13 +184,14 @@ def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter)
         return counter.count(text) if found is None else found
 
     element = known.element
+    notes = wire.read_notes(item) if known.notes is None else known.notes
     is_of_tool = bool(element.results) and not element.texts
     known.counted = counted = CountedElement(
         piece=Piece(
             digest=_digest_once(known, wire),
             tokens=others + sum([tokens[text] for text in texts]),
             blocks=count_blocks(item),
-            is_marked=is_marked(item),
+            is_marked=notes.is_marked,
             begins_answer=element.speaker == "assistant",
         ),
         # What only carries results is theirs, too.
@@ -251,11 +252,7 @@ def _make_pieces(conversation: Conversation, counted: Sequence[CountedElement]) 
         for at in range(len(pieces) - 1, 0, -1):
             if pieces[at].begins_answer and pieces[at - 1].begins_answer:
                 pieces[at] = pieces[at]._replace(begins_answer=False)
-    marked = [at for at, piece in enumerate(pieces) if piece.is_marked]
-    if not conversation.marks.in_list:
-        for at in marked:
-            pieces[at] = pieces[at]._replace(is_marked=False)
-    elif pieces and not marked:
+    if pieces and conversation.marks.in_list and not any(piece.is_marked for piece in pieces):
         # The request asks for marks that stand on no element: then the list's end is marked.
         pieces[-1] = pieces[-1]._replace(is_marked=True)
     return pieces

@@ -301,7 +301,7 @@ def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -
     pricing = Pricing(
         *ratios,
         source=source,
-        cache=find_cache_rules(known and known.provider, model),
+        cache=find_cache_rules(None if known is None else known.provider, model),
         entry=known if own is None else listed,
     )
 

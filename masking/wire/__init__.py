@@ -30,7 +30,6 @@ from masking.wire.parts import (
     find_messages_binding,
     find_responses_binding,
     is_binding_assumed,
-    is_marked,
 )
 from masking.wire.responses import HELD_BY_RESPONSE, RESPONSES
 from masking.wire.usage import (
@@ -79,7 +78,6 @@ __all__ = [
     "find_usage",
     "follow",
     "is_binding_assumed",
-    "is_marked",
     "is_plausible",
     "read_calls",
     "read_cleared",

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from masking.model import Image, Path, ToolResult, describe_image
 from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
-from masking.wire.format import Marks, Notes, OnHistoryEdit, is_text_part, objects
+from masking.wire.format import Marks, Notes, OnHistoryEdit, is_text_part
 
 CACHE_MARK = "cache_control"
 """Anthropic's mark, a key of what it ends a cached prefix with."""
@@ -23,13 +23,8 @@ CACHE_MARK = "cache_control"
 CACHE_POINT = "cachePoint"
 """Converse's mark, the key of a block of its own behind what it marks."""
 
-_MARKS = (CACHE_MARK, CACHE_POINT)
-
 _USUAL_LIFETIME = "5m"
 """How long a marked prompt is kept if the mark does not say."""
-
-_LEVELS = 3
-"""An element, the parts of its content, and the parts of a result."""
 
 
 def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK) -> Iterator[str]:
@@ -79,18 +74,6 @@ def unmark_parts(parts: Sequence[object]) -> object:
         case [{"type": "text", "text": str(text), **others}] if not others:
             return text
     return unmarked
-
-
-def is_marked(value: object) -> bool:
-    """Whether an element, a tool, or a list of these has a cache mark, in its content or beside."""
-    if isinstance(value, dict) and not isinstance(value.get("content"), list):
-        return any(value.get(key) is not None for key in _MARKS)  # as nearly all elements are
-    level = objects([value] if isinstance(value, dict) else value)
-    for _ in range(_LEVELS):
-        if any(item.get(key) is not None for item in level for key in _MARKS):
-            return True
-        level = [inner for item in level for inner in objects(item.get("content"))]
-    return False
 
 
 def count_blocks(element: object) -> int:

@@ -31,6 +31,7 @@ from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
 from masking.wire.format import WireFormat
 from masking.wire.messages import MESSAGES
+from masking.wire.responses import RESPONSES
 from tests.masking.test_request_cache import NAMES, POLICIES, grow, outcome
 from tests.support.builders import (
     IMAGE,
@@ -130,6 +131,17 @@ def test_a_piece_tells_whether_it_is_marked(
     texts_ = [{"type": "text", "text": "go", **part} for part in parts_]
     messages = [{"role": "user", "content": [text]} for text in texts_]
     request = read_request(json.dumps({**document, "messages": messages}).encode(), wire)
+    assert expected == [p.is_marked for p in read_prompt(unchanged(request), COUNTER).before]
+
+
+def test_a_breakpoint_marks_its_piece() -> None:
+    breakpoint_ = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "go", **part}]}
+        for part in (NO_MARK, breakpoint_, NO_MARK)
+    ]
+    request = read_request(json.dumps({"input": items}).encode(), RESPONSES)
+    expected = [False, False, True, False]
     assert expected == [p.is_marked for p in read_prompt(unchanged(request), COUNTER).before]
 
 
