@@ -60,16 +60,13 @@ def _find_newest_calls(conversation: Conversation) -> tuple[int, list[Call]]:
 
     It is the last element of the assistant, or in some formats its last run.
     """
-    elements = conversation.elements
-    end = len(elements)
-    while end and elements[end - 1].speaker != "assistant":
-        end -= 1
-    begin = end - 1 if end else end
+    elements, last = conversation.elements, conversation.last_answer
+    begin = max(0, last)
     while (
         conversation.wire.answers_in_runs and begin and elements[begin - 1].speaker == "assistant"
     ):
         begin -= 1
-    return begin, [call for element in elements[begin:end] for call in element.calls]
+    return begin, [call for element in elements[begin : last + 1] for call in element.calls]
 
 
 # Quotes: an agent cannot write a whole line that it does not see, but for chance.

@@ -56,22 +56,24 @@ def find_last_mark(items: Sequence[object], key: str = CACHE_MARK) -> int:
     return 0
 
 
-def without_mark(value: Mapping[str, object]) -> Mapping[str, object]:
+def without_mark(value: Mapping[str, object], key: str = CACHE_MARK) -> Mapping[str, object]:
     """Return an object without its mark; the very object if it has none."""
-    if CACHE_MARK not in value:
+    if key not in value:
         return value
-    return {key: item for key, item in value.items() if key != CACHE_MARK}
+    return {name: item for name, item in value.items() if name != key}
 
 
-def unmark_parts(parts: Sequence[object]) -> object:
+def unmark_parts(
+    parts: Sequence[object], key: str = CACHE_MARK, text_types: Sequence[str] = ("text",)
+) -> object:
     """Return a content without marks; a content of one text part becomes a string.
 
     Agents move the mark to the end of every request, and for that write a string as a list of one
     part. The mark is not part of the prompt.
     """
-    unmarked = [without_mark(part) if isinstance(part, dict) else part for part in parts]
+    unmarked = [without_mark(part, key) if isinstance(part, dict) else part for part in parts]
     match unmarked:
-        case [{"type": "text", "text": str(text), **others}] if not others:
+        case [{"type": kind, "text": str(text), **others}] if kind in text_types and not others:
             return text
     return unmarked
 

@@ -34,6 +34,7 @@ from masking.wire.parts import (
     find_responses_binding,
     read_address,
     read_parts,
+    unmark_parts,
 )
 
 _SPEAKERS: Mapping[object, Speaker] = {
@@ -165,7 +166,7 @@ class Responses(WireFormat):
         seen = {key: value for key, value in item.items() if key not in _NOTES}
         for key in ("content", "output"):
             if isinstance(parts := seen.get(key), list):
-                seen[key] = _unmark_parts(parts)
+                seen[key] = unmark_parts(parts, _BREAKPOINT, _TEXT_TYPES)
         return seen
 
     def user_message(self, text: str) -> object:
@@ -387,16 +388,3 @@ def _read_image(part: Mapping[str, object]) -> Picture | None:
 _IMAGES = ImageParts(
     _read_image, frozenset(("type", "image_url", "detail", "file_id")), {"type": "input_text"}
 )
-
-
-def _unmark_parts(parts: Sequence[object]) -> object:
-    unmarked = [
-        {key: value for key, value in part.items() if key != _BREAKPOINT}
-        if isinstance(part, dict)
-        else part
-        for part in parts
-    ]
-    match unmarked:
-        case [{"type": kind, "text": str(text), **others}] if kind in _TEXT_TYPES and not others:
-            return text
-    return unmarked
