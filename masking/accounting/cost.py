@@ -188,6 +188,7 @@ class Counts:
     is_counted: whether the provider counted it.
     difference: what masking removes, in the provider's tokens.
     whole: the ratio of the last prompt that was counted unmasked, or of the first prompt.
+    rate: converts our tokens of a text that was not counted into the provider's.
     last: the counts up to the request before, without their own `last`.
     """
 
@@ -198,13 +199,9 @@ class Counts:
     is_counted: bool
     difference: Estimate
     whole: float | None
+    rate: Rate
     growth: Growth = field(default_factory=Growth)
     last: "Counts | None" = None
-
-    @property
-    def rate(self) -> Rate:
-        """The rate that converts our tokens of a text that was not counted into the provider's."""
-        return self.growth.fit() or Rate(self.whole or 1.0)
 
     @property
     def other(self) -> Estimate:
@@ -270,7 +267,7 @@ def update_counts(
     before, after = prompt.tokens_before, prompt.tokens_after
     ours = (after, before) if is_masked else (before, after)
     whole = min(_MOST_RATIO, counted / ours[0]) if counted and ours[0] else None
-    if last and last.whole and is_masked and before != after:
+    if last and last.whole and (whole is None or (is_masked and before != after)):
         whole = last.whole
 
     # The count grew by what is new, if only new messages changed it, and no move of the boundary.
@@ -280,21 +277,20 @@ def update_counts(
         if before - after == ours_before[0] - ours_before[1]:
             new = len(prompt.before) - last.pieces
             growth = growth.add(new, before - ours_before[0], counted - last.sent)
-    now = Counts(
+    rate = growth.fit() or Rate(whole or 1.0)
+    difference = _convert_difference(prompt, rate) if removed is None else Estimate(removed)
+    return Counts(
         is_masked=is_masked,
         ours=ours,
         pieces=len(prompt.before),
         sent=counted or _count_alike(last, ours[0], len(prompt.before)),
         is_counted=bool(counted),
-        difference=Estimate(0.0),
-        whole=whole or (last.whole if last else None),
+        difference=difference,
+        whole=whole,
+        rate=rate,
         growth=growth,
         last=replace(last, last=None) if last else None,
     )
-
-    if removed is not None:
-        return replace(now, difference=Estimate(removed))
-    return replace(now, difference=_convert_difference(prompt, now.rate))
 
 
 def _count_alike(last: Counts | None, tokens: int, pieces: int) -> float:

@@ -19,6 +19,7 @@ from masking.accounting.cost import (
     Counts,
     Estimate,
     PromptTokens,
+    Rate,
     price_left_out,
     price_request,
 )
@@ -253,6 +254,7 @@ def test_a_price_is_never_below_nothing(
         is_counted=True,
         difference=Estimate(gone * rate),
         whole=rate,
+        rate=Rate(rate),
     )
     cost = price_request(whole, PromptTokens(100, 50, pieces), counts, Usage(), pricing, hit_rate)
     saved, margin = price_left_out(left_out, whole, counts, cost, pricing)
