@@ -218,13 +218,8 @@ def digest_elements(conversation: Conversation) -> list[bytes]:
 
 def _digest_once(known: ParsedElement, wire: WireFormat) -> bytes:
     if known.digest is None:
-        known.digest = digest_element(wire, known.item)
+        known.digest = digest_of(wire.unmark(known.item))
     return known.digest
-
-
-def digest_element(wire: WireFormat, item: object) -> bytes:
-    """Return the digest of an element, the same whatever cache marks it carries."""
-    return digest_of(wire.unmark(item))
 
 
 def digest_of(value: object) -> bytes:

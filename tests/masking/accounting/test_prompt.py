@@ -14,7 +14,6 @@ from masking.accounting.prompt import (
     Prompt,
     Runs,
     Sizes,
-    digest_element,
     digest_elements,
     digest_of,
     measure,
@@ -77,6 +76,10 @@ def mask(document: object, chosen: MaskPolicy = MASK_ALL) -> Rewrite:
     return rewrite_request(json.dumps(document).encode(), chosen)
 
 
+def digest(message: object) -> bytes:
+    return digest_of(CHAT.unmark(message))
+
+
 def _count(message: object) -> int:
     texts, others = CHAT.count_parts(message)
     return others + sum(map(COUNTER.count, texts))
@@ -96,10 +99,7 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
     )
     assert prompt.before == (
         Piece(digest_of([tools]), COUNTER.count_json(tools)),
-        *(
-            Piece(digest_element(CHAT, m), _count(m), begins_answer=m["role"] == "assistant")
-            for m in messages
-        ),
+        *(Piece(digest(m), _count(m), begins_answer=m["role"] == "assistant") for m in messages),
     )
     assert prompt.before == prompt.after
     assert 0 == prompt.altered
@@ -272,7 +272,7 @@ MESSAGE = {"role": "assistant", "content": "a", "tool_calls": [call()]}
     ],
 )
 def test_a_message_with_anything_else_in_it_is_another(other: dict[str, object]) -> None:
-    assert digest_element(CHAT, MESSAGE) != digest_element(CHAT, other)
+    assert digest(MESSAGE) != digest(other)
 
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -304,14 +304,12 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 )
 def test_a_cache_marker_makes_no_other_message(plain: object, marked: object) -> None:
     """As mini-swe-agent moves it on to the last message of every request."""
-    assert digest_element(CHAT, plain) == digest_element(CHAT, marked)
+    assert digest(plain) == digest(marked)
 
 
 def test_a_marker_inside_a_calls_arguments_is_no_marker() -> None:
     asked = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", **MARK}]}
-    assert digest_element(CHAT, asked) != digest_element(
-        CHAT, {**asked, "tool_calls": [{"id": "a"}]}
-    )
+    assert digest(asked) != digest({**asked, "tool_calls": [{"id": "a"}]})
 
 
 def rewrite_and_measure(body: bytes, chosen: MaskPolicy = MASK_ALL) -> tuple[Rewrite, Sizes]:
