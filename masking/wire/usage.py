@@ -318,11 +318,11 @@ def read_payloads(
     content = body.removeprefix(b"\xef\xbb\xbf").lstrip()
     chunks: Iterable[bytes]
     if is_event_stream(body):
-        chunks = find_payloads(body)
+        chunks = _find_payloads(body)
     elif content.startswith((b"{", b"[")):
         chunks = [content]
     else:
-        chunks = find_data(content, words)
+        chunks = _find_data(content, words)
     for chunk in chunks:
         if pattern.search(chunk):
             yield from _decode_payloads(chunk)
@@ -385,34 +385,24 @@ def _find(items: Iterable[object], key: str, value: str) -> object:
     return next((item for item in items if isinstance(item, dict) and item.get(key) == value), None)
 
 
-_BLANK_LINE = re.compile(rb"(?:\n|\r(?!\n))(?P<blank>\r\n?|\n)")
-_VALUE = re.compile(rb"(?<![^\r\n])data(?::\x20?|(?=[\r\n]))([^\r\n]*)")
-
-_BLANK_LINES = (b"\n\n", b"\n\r", b"\r\r")
-"""How the end of a line and the blank line after it may begin."""
-
-
-def find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
+def _find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the data of those events of a whole stream that have one of some words in them.
 
     The last event counts even without its blank line. A word is not empty, and has no line end.
     """
+    stream = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     hits = [found.start() for word in words for found in re.finditer(re.escape(word), stream)]
     end = 0
     for at in sorted(hits):
         if at < end:
             continue  # in an event that has been found
-        begin = _find_begin(stream, end, at)
-        blank = _BLANK_LINE.search(stream, at)
-        end = len(stream) if blank is None else blank.end()
-        if values := [found[1] for found in _VALUE.finditer(stream, begin, end)]:
-            yield b"\n".join(values)
-
-
-def _find_begin(stream: bytes, after: int, at: int) -> int:
-    """Return where the event begins that `at` is in: behind a blank line, or at `after`."""
-    last = max(stream.rfind(each, after, at) for each in _BLANK_LINES)
-    return after if last < 0 else last + 2
+        blank = stream.rfind(b"\n\n", end, at)
+        begin = end if blank < 0 else blank + 2
+        blank = stream.find(b"\n\n", at)
+        end = len(stream) if blank < 0 else blank + 2
+        lines = stream[begin:end].splitlines()
+        if values := [each[5:] for each in lines if each.startswith(b"data:") or each == b"data"]:
+            yield b"\n".join([value.removeprefix(b" ") for value in values])
 
 
 _PRELUDE = struct.Struct(">III")
@@ -430,7 +420,7 @@ def is_event_stream(data: bytes) -> bool:
     return len(data) >= _PRELUDE.size and _read_lengths(data, 0) is not None
 
 
-def find_payloads(stream: bytes) -> Iterator[bytes]:
+def _find_payloads(stream: bytes) -> Iterator[bytes]:
     """Yield the payload of each whole event, up to the first that is damaged.
 
     `invoke-with-response-stream` wraps a model's own events: `{"bytes": "<base64>"}`. Then these
