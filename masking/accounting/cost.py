@@ -174,10 +174,6 @@ class Growth(NamedTuple):
         return Rate(value, message, sqrt(left / self.ours) / value, doubt / value)
 
 
-_Prefix = tuple[int, int]
-"""The beginning of a prompt: its tokens by our count, and its pieces."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """The counts of a conversation up to one of its requests.
@@ -209,19 +205,19 @@ class Counts:
         tokens, error = self.difference
         return Estimate(max(0.0, self.sent + (tokens if self.is_masked else -tokens)), error)
 
-    def convert(self, sent: _Prefix, other: _Prefix) -> tuple[Estimate, Estimate]:
-        """Return prefixes of the prompt that was sent and of the other, in the provider's tokens.
+    def convert(self, sent: "PromptTokens", other: "PromptTokens") -> tuple[Estimate, Estimate]:
+        """Return the common prefix of the prompt that was sent, and of the other.
 
-        A prefix is given by its tokens in our count, and its pieces.
+        They are in the provider's tokens.
         """
         # If only this prompt was counted, the prefix of it is in proportion, so it stays exact.
         last = self.last
         if last is None or last.is_counted != self.is_counted:
-            first = Estimate(sent[0] * self.sent / max(1, self.ours[0]))
-            return first, self.rate.extend(first, other[0] - sent[0])
+            first = Estimate(sent.common * self.sent / max(1, self.ours[0]))
+            return first, self.rate.extend(first, other.common - sent.common)
         # Else what lies between a prefix and the nearest counted prompt is converted at the rate.
-        counted = [((each.ours[0], each.pieces), Estimate(each.sent)) for each in (last, self)]
-        others = [((each.ours[1], each.pieces), each.other) for each in (last, self)]
+        counted = [(each.ours[0], each.pieces, Estimate(each.sent)) for each in (last, self)]
+        others = [(each.ours[1], each.pieces, each.other) for each in (last, self)]
         return self._extend_nearest(sent, counted), self._extend_nearest(other, others)
 
     def beside(self, pair: Prompt, *, is_masked: bool, last: "Counts | None") -> "Counts":
@@ -240,13 +236,12 @@ class Counts:
         )
 
     def _extend_nearest(
-        self, prefix: _Prefix, counted: Sequence[tuple[_Prefix, Estimate]]
+        self, prompt: "PromptTokens", counted: Sequence[tuple[int, int, Estimate]]
     ) -> Estimate:
-        (tokens, pieces), theirs = min(
-            (*counted, ((0, 0), Estimate(0.0))),
-            key=lambda each: abs(each[0][0] - prefix[0]),
+        tokens, pieces, theirs = min(
+            (*counted, (0, 0, Estimate(0.0))), key=lambda each: abs(each[0] - prompt.common)
         )
-        return self.rate.extend(theirs, prefix[0] - tokens, prefix[1] - pieces)
+        return self.rate.extend(theirs, prompt.common - tokens, prompt.pieces - pieces)
 
 
 def update_counts(
@@ -386,9 +381,7 @@ def price_request(
     # prompt was counted.
     sent, other = (after, before) if counts.is_masked else (before, after)
     sent_tokens, other_tokens = counts.sent, counts.other.tokens
-    sent_common, other_common = counts.convert(
-        (sent.common, sent.pieces), (other.common, other.pieces)
-    )
+    sent_common, other_common = counts.convert(sent, other)
 
     # What was read from the cache for the sent prompt, as reported or else as predicted. The
     # prefix may have been too short to be cached: then a cache that has none of it lost nothing.

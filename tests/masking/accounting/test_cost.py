@@ -811,26 +811,30 @@ def test_a_conversation_that_was_not_counted_before_tells_nothing() -> None:
     assert 0 == follow((prompt([100]), None), (prompt([100, 50]), 150)).growth.times
 
 
+def prefix(tokens: int, pieces: int) -> PromptTokens:
+    return PromptTokens(10_000, tokens, pieces=pieces)
+
+
 def test_a_prefix_is_as_long_as_the_prompt_that_is_known() -> None:
     counts = follow((prompt([1_000]), 1_500), (prompt([1_000, 500]), 2_100))
-    whole = counts.convert((1_000, 1), (1_500, 2))
+    whole = counts.convert(prefix(1_000, 1), prefix(1_500, 2))
     assert (Estimate(1_500), Estimate(2_100)) == whole
     rate = counts.rate
     assert rate.value == pytest.approx(600 / 500)
-    short, _ = counts.convert((900, 1), (900, 1))
+    short, _ = counts.convert(prefix(900, 1), prefix(900, 1))
     assert short.tokens == pytest.approx(1_500 - 100 * 1.2)
     assert short.error == pytest.approx(100 * 1.2 * DEFAULT_SPREAD)
-    none, _ = counts.convert((0, 0), (0, 0))
+    none, _ = counts.convert(prefix(0, 0), prefix(0, 0))
     assert Estimate(0.0) == none
 
 
 def test_where_only_one_prompt_is_known_a_prefix_is_in_proportion() -> None:
     counts = follow((prompt([1_000], [500]), 600))
-    first, other = counts.convert((250, 1), (750, 1))
+    first, other = counts.convert(prefix(250, 1), prefix(750, 1))
     assert 300 == first.tokens
     assert 300 + 500 * 1.2 == pytest.approx(other.tokens)
     mixed = follow((prompt([1_000]), None), (prompt([1_000, 200]), 1_800))
-    assert 1_500 == mixed.convert((1_000, 1), (1_000, 1))[0].tokens
+    assert 1_500 == mixed.convert(prefix(1_000, 1), prefix(1_000, 1))[0].tokens
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9_000)), min_size=3, max_size=20))
