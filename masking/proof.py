@@ -1,8 +1,8 @@
 """Prove that a request may leave: by the client's bytes and the contract alone.
 
 If you trust nothing else in this house, read this file. It knows neither why a result was chosen
-nor how bytes are edited: it imports JSON, the readers of formats, and `written`, which says anew
-what templates write. A request leaves only if it is the client's own but for this:
+nor how bytes are edited: it imports JSON, what reads formats and pairs, and `written`, which says
+anew what templates write. A request leaves only if it is the client's own but for this:
 
 1. Around the elements of the list, each byte is the client's. A road that a user has switched on
    adds one field, in one piece.
@@ -17,7 +17,6 @@ On any other difference it does not leave like this.
 """
 
 import threading
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -27,10 +26,12 @@ from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
+from masking.conversation import bind, find_answers
 from masking.edit.json_difference import Swap, differ_in, is_added, put_back, spell
 from masking.edit.json_list import STAND_IN, ListCut, cut_list
 from masking.edit.json_text import decode, decode_utf8
 from masking.errors import ProofError
+from masking.history import History
 from masking.model import Call, Element, ToolResult
 from masking.wire import Added, WireFormat
 from masking.written import Lines, Wording, is_line, is_shortened, write
@@ -271,38 +272,13 @@ class _Elements:
         kept = places.intersection(order)
         is_same = sorted(kept) == [place for place in order if place is not None]
         _insist(is_same and len(kept) + 1 >= len(order), "the order changes")
-        declared: dict[str, int] = {}
-        waiting: defaultdict[str, list[int]] = defaultdict(list)
-        unanswered: list[tuple[int, Call]] = []  # of the last turn, where results go by order
-        in_answer = False
-        pairs: list[tuple[int, int]] = []
-        for at in range(len(self._elements)):
-            element = self.read(at)
-            calls = [call for call in element.calls if call.call_id is not None]
-            in_answer = in_answer and element.speaker == "assistant"
-            if calls and self._wire.pairs_by_order:
-                unanswered = unanswered if in_answer else []
-                unanswered += [(at, call) for call in calls]
-                in_answer = self._wire.answers_in_runs
-            for call in calls:
-                if call.call_id:
-                    declared[call.call_id] = at
-                    pairs += [(before, at) for before in waiting.pop(call.call_id, ())]
-            for result in element.results:
-                if result.call_id is None:
-                    continue
-                caller = declared.get(result.call_id)
-                for number, (call_at, call) in enumerate(unanswered):
-                    self._count()
-                    if _may_answer(result, call, is_named=caller is not None):
-                        caller = call_at
-                        del unanswered[number]
-                        break
-                if caller is not None:
-                    pairs.append((at, caller))
-                elif result.call_id:
-                    waiting[result.call_id].append(at)
-        _insist(all((one in kept) == (other in kept) for one, other in pairs), "a pair is parted")
+        elements = [self.read(at) for at in range(len(self._elements))]
+        answers = find_answers(elements, in_runs=self._wire.answers_in_runs)
+        turns = [[at for at in each if elements[at].is_turn] for each in answers]
+        turns = [*filter(None, turns)]
+        for result in bind(History(), elements, self._wire)[1]:
+            pair = [result.element, *(() if result.turn is None else turns[result.turn])]
+            _insist(len({at in kept for at in pair}) == 1, "a pair is parted")
         for at in places - kept:
             is_unread = at > self.last_answer and self.read(at).results
             must_stay = is_unread or self.read(at).speaker == "system"
@@ -322,10 +298,3 @@ _MOST_TRIES = 100_000
 
 _CHARS_IN_A_TRY = 4_096
 """A longer text counts as more tries: all of it may be read for each."""
-
-
-def _may_answer(result: ToolResult, call: Call, *, is_named: bool) -> bool:
-    """Whether a result answers a call of the last turn, by its id if that is some call's."""
-    if is_named or (result.call_id and call.call_id):
-        return result.call_id == call.call_id
-    return result.tool in (None, call.tool)

@@ -82,7 +82,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "wire": ("nouns", "tokens"),
     "index": ("nouns", "edit", "wire"),
     # What proves a request knows nothing of those who have decided it.
-    "proof": ("nouns", "tokens", "edit", "wire"),
+    "proof": ("nouns", "tokens", "edit", "wire", "index"),
     # A strategy gets a conversation, and a format does not know what becomes of it. A new one of
     # either must need no change of the other.
     "window": LEAVES,

@@ -590,16 +590,6 @@ def test_arguments_are_written_alike_however_deep(depth: int) -> None:
     assert ["masked", "masked", "in_window"] == reasons
 
 
-def test_no_pairs_take_forever() -> None:
-    """Each result answers the last of the calls that are left."""
-    names = [f"tool_{number}" for number in range(500)]
-    calls = [{"function": {"name": name}} for name in names]
-    results = [{"role": "tool", "tool_name": name, "content": ""} for name in reversed(names)]
-    body = json.dumps({"messages": [{"role": "assistant", "tool_calls": calls}, *results]}).encode()
-    with pytest.raises(ProofError, match="there are too many calls"):
-        Prover().prove(body, body, OLLAMA, Terms(line_chars=80, order=range(501)))
-
-
 # Odd bodies.
 
 

@@ -131,8 +131,8 @@ MUTATIONS = (
     Mutation(
         "the proof of pairs",
         PROOF,
-        "pairs += [(before, at) for before in waiting.pop(call.call_id, ())]",
-        "pass",
+        "_insist(len({at in kept for at in pair}) == 1,",
+        "_insist(True,",
         PROVEN,
     ),
     Mutation(
