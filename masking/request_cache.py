@@ -226,15 +226,12 @@ class CachedRequest(Request):
         """
         elements = self._elements
         data = [each.data for each in elements]
-        try:
-            for at, wanted in by_element(replacements, list_path):
-                known, edited = elements[at], elements[at].edited
-                if edited is None or not edited.is_of(wanted, self.is_ascii):
-                    made = self._splice(known, inside_element(wanted, len(list_path)))
-                    known.edited = edited = EditedElement(wanted, self.is_ascii, made)
-                data[at] = edited.made
-        except WireError:  # what cannot be done to an element may be done to the whole
-            return super().replace_texts(replacements, list_path)
+        for at, wanted in by_element(replacements, list_path):
+            known, edited = elements[at], elements[at].edited
+            if edited is None or not edited.is_of(wanted, self.is_ascii):
+                made = self._splice(known, inside_element(wanted, len(list_path)))
+                known.edited = edited = EditedElement(wanted, self.is_ascii, made)
+            data[at] = edited.made
         return self._join(data)
 
     def shorten_element(

@@ -656,7 +656,7 @@ def test_one_thread_at_a_time_changes_what_a_table_holds() -> None:
     assert len(is_locked) == len([*grow(WRITERS[0])])
 
 
-def test_what_cannot_be_done_to_an_element_may_be_done_to_the_whole() -> None:
+def test_elements_are_edited_in_any_order() -> None:
     result = {**TURN[1], "content": OLD}
     request = RequestCache().decode(chat(USER, TURN[0], result, result), CHAT)
     edits = tuple(Replacement(("messages", at, "content"), OLD, "new") for at in (3, 2))
