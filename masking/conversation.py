@@ -306,7 +306,7 @@ class Request:
         return None if element is None else ParsedElement(item, element)
 
     def put_elements(self, parsed: Sequence[ParsedElement], edits: Edits, list_path: Path) -> bytes:
-        """Return the body with these elements, as they are after the edits; none without one."""
+        """Return the body with these elements, which the edits make; empty if there is none."""
         return self.splice(edits, list_path) if self.body else b""
 
     def splice(self, edits: Edits, list_path: Path) -> bytes:

@@ -96,7 +96,7 @@ class Rewrite:
 
     body: the very object that came in, if nothing was changed.
     arrived: what became of its long results at arrival.
-    conversation: the request as it came in, but for what was shortened then.
+    conversation: the request, with its long results shortened.
     decisions: one for each result, that of the strategy which settled it.
     masked: the places of the results that the window masks, whichever strategy settled them.
     redactions, plan: None if redaction or reduction is off.

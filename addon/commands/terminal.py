@@ -24,15 +24,10 @@ def open_console() -> Console:
 
 def print_text(console: Console, text: str) -> None:
     """Print a text without style; a terminal breaks it at its words, but no line of a command."""
-    lines = text.split("\n")
-    if console.is_terminal:
-        lines = [
-            part
-            for line in lines
-            for part in (
-                [line] if line.startswith("obsmask ") else fold(line, console.width) or [""]
-            )
-        ]
+    lines: list[str] = []
+    for line in text.split("\n"):
+        stays = line.startswith("obsmask ") or not console.is_terminal
+        lines += [line] if stays else fold(line, console.width) or [""]
     console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
 
 
