@@ -90,6 +90,11 @@ def is_this_machine(host: str) -> bool:
     return is_loopback(host) or is_unspecified(host)
 
 
+def reach(host: str, port: int) -> Address:
+    """Return the address at which programs on this machine reach what listens at another one."""
+    return Address(LOOPBACK_HOST if is_unspecified(host) else host, port)
+
+
 def read_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return a host's address, with brackets or without; None if it is a name.
 

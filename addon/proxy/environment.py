@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from addon.agents import AGENTS
-from addon.network import DEFAULT_URL, LOOPBACK_HOST, LOOPBACK_NAMES, Address, is_unspecified
+from addon.network import DEFAULT_URL, LOOPBACK_NAMES, reach
 
 _DIRECT = ",".join(LOOPBACK_NAMES)
 """What clients reach without the proxy: their own machine, as without us."""
@@ -148,6 +148,6 @@ def _read_replaced(environment: Mapping[str, str]) -> dict[str, str | None]:
 def render_call(listening: tuple[object, ...]) -> str:
     """Return the command that sets a client's environment for a proxy that listens there."""
     host, port = str(listening[0]), int(str(listening[1]))
-    url = Address(LOOPBACK_HOST if is_unspecified(host) else host, port).url
+    url = reach(host, port).url
     option = "" if url == DEFAULT_URL else f" --proxy {url}"
     return f'eval "$(obsmask env{option})"'

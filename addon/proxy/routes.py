@@ -23,13 +23,7 @@ from mitmproxy.proxy.layers.http import HTTPMode
 from mitmproxy.proxy.mode_specs import RegularMode, UpstreamMode
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from addon.network import (
-    LOOPBACK_HOST,
-    Address,
-    is_loopback,
-    is_this_machine,
-    is_unspecified,
-)
+from addon.network import Address, is_loopback, is_this_machine, reach
 from addon.proxy.base_urls import read_behind
 from addon.proxy.upstream import Upstream
 from addon.request import one_line
@@ -175,7 +169,7 @@ def find_listening() -> Iterator[Address]:
     for instance in proxyserver.servers if proxyserver else ():
         if isinstance(instance.mode, RegularMode | UpstreamMode):
             for host, port, *_ in instance.listen_addrs:
-                yield Address(LOOPBACK_HOST if is_unspecified(host) else host, port)
+                yield reach(host, port)
 
 
 class UpstreamRoutes:
