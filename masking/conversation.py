@@ -14,6 +14,7 @@ from itertools import groupby, product
 from operator import is_
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
+from masking.edit.json_list import ListCut
 from masking.edit.splice import add, apply, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
@@ -173,7 +174,10 @@ class Request:
     document: as decoded.
     path: that of the URL, without the query.
     head, history: facts about what stands before the list, and what was worked out from the list.
+    cut: how the body was cut into the elements of its list; None if it was not.
     """
+
+    cut: ListCut | None = None
 
     def __init__(
         self,

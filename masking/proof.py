@@ -45,6 +45,7 @@ class Terms(NamedTuple):
     order: the client's place of each element that leaves, and None for one that is inserted; by
         default all of them. It says only where to look: that these are the elements is proven.
     added: what a road adds beside the list.
+    cut: how the client's body may be cut; its bytes are compared, which saves parsing them.
     """
 
     placeholders: tuple[Wording, ...] = ()
@@ -52,16 +53,17 @@ class Terms(NamedTuple):
     line_chars: int | None = None
     order: Sequence[int | None] | None = None
     added: Added | None = None
+    cut: ListCut | None = None
 
 
 class _Request(NamedTuple):
-    """A request that was proven, by both bodies.
+    """A request that was proven, by the client's elements and what leaves.
 
     proven: by its place and what leaves in its place, each element that differs, and whether the
         model must have read what does.
     """
 
-    before: ListCut
+    before: list[bytes]
     after: ListCut
     proven: dict[tuple[int, bytes], bool]
     weight: int
@@ -97,7 +99,7 @@ class Prover:
             self._known[key] = proven
 
 
-_NOTHING = _Request(ListCut(b"", [], [], b""), ListCut(b"", [], [], b""), {}, 0)
+_NOTHING = _Request([], ListCut(b"", [], [], b""), {}, 0)
 
 
 def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _Request) -> _Request:
@@ -105,7 +107,7 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
     # Around the elements. Where the same bytes stand elsewhere, one way to cut them fits.
     ways = (
         (before, after)
-        for before in cut_list(client, wire.list_paths, known.before)
+        for before in cut_list(client, wire.list_paths, terms.cut)
         for after in cut_list(sent, wire.list_paths, known.after)
         if _fit(before, after, terms.added)
     )
@@ -127,7 +129,7 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
 
     # Each of them.
     proven: dict[tuple[int, bytes], bool] = {}
-    shared = sum(takewhile(bool, map(eq, before.elements, known.before.elements)))
+    shared = sum(takewhile(bool, map(eq, before.elements, known.before)))
     for place, new in zip(order, after.elements, strict=True):
         if place is None:
             said = "".join(wire.read_element(inserted := decode(new)).texts)
@@ -140,7 +142,7 @@ def _prove(client: bytes, sent: bytes, wire: WireFormat, terms: Terms, known: _R
             _insist(not masks or place < request.last_answer, "a result is masked unread")
             if place not in request.far:
                 proven[place, new] = masks
-    return _Request(before, after, proven, len(client) + len(sent))
+    return _Request(before.elements, after, proven, len(client) + len(sent))
 
 
 def _insist(is_so: bool, doubt: str) -> None:
@@ -195,16 +197,14 @@ class _Elements:
     @cached_property
     def _calls(self) -> _Calls:
         """All calls, by id."""
-        places = range(len(self._elements))
-        return _by_id(chain.from_iterable(self.read(at).calls for at in places))
+        return _by_id(chain.from_iterable(self.read(at).calls for at in range(len(self._elements))))
 
     def prove_element(self, place: int, new: bytes, terms: Terms) -> bool:
         """Prove an element, and return whether the model must have read what changes in it."""
         results, item, changed = self.read(place).results, self._read[place][0], decode(new)
         masks, swaps = False, list[Swap]()
         try:
-            # Each new value is looked at, and the old one put in its place. What still differs then
-            # is what must not.
+            # Each new value is looked at, and the old one put back: nothing may differ then.
             for result in results:
                 tails = result.tails or ("",) * len(result.texts)
                 for slot, text, tail in zip(result.slots, result.texts, tails, strict=True):
@@ -255,9 +255,10 @@ class _Elements:
         Those are the calls of its id; where there are none, or results go by order, any, or none.
         """
         for at in range(place, max(-1, place - _NEARBY), -1):
-            if at not in self._calls_at:
-                self._calls_at[at] = _by_id(self.read(at).calls)
-            yield from self._calls_at[at].get(result.call_id, ())
+            if calls := self.read(at).calls:
+                if at not in self._calls_at:
+                    self._calls_at[at] = _by_id(calls)
+                yield from self._calls_at[at].get(result.call_id, ())
         self.far.add(place)
         own = self._calls.get(result.call_id, ())
         yield from own
@@ -285,8 +286,7 @@ class _Elements:
             _insist(not must_stay, "what must stay is left out")
         if None in order:
             before = [self.read(at).speaker for at in order[: order.index(None)] if at is not None]
-            is_first = kept < places and {*before} <= {"system"}
-            _insist(is_first, "what is inserted is in place of nothing")
+            _insist(kept < places and {*before} <= {"system"}, "what is inserted replaces nothing")
 
 
 _ANSWERS = ("assistant", "unknown")

@@ -95,7 +95,7 @@ class RequestCache:
     def _decode(self, body: bytes, wire: WireFormat, path: str) -> Request:
         """Decode a request; raise ValueError if it is odd."""
         last = self._find_list(body, wire)
-        earlier = None if last is None else last.cut()
+        earlier = None if last is None else last.cut
         for cut in cut_list(body, wire.list_paths, earlier):
             # What stands around the elements is proven to hold them as its list.
             frame = None if last is None else last.frame
@@ -110,9 +110,10 @@ class RequestCache:
         if not all(data.startswith(b"{") for data in cut.elements[shared:]):
             raise ValueError("no object")  # before any is decoded
         elements += [self._find(data, wire) for data in cut.elements[shared:]]
+        cut = cut._replace(elements=[each.data for each in elements])  # each is kept once
         # It is remembered in place of the list that it goes on from, or beside one that it leaves.
         history = History() if last is None else last.history.fork()
-        found = CachedList(elements, cut.gaps, frame, history, wire)
+        found = CachedList(elements, cut, frame, history, wire)
         with self._lock:
             if last is not None and last.leads_to(shared):
                 found.history = last.history
@@ -122,13 +123,13 @@ class RequestCache:
             while self._bytes > self._max_bytes:
                 _, weight = self._lists.popitem(last=False)
                 self._bytes -= weight
-        return CachedRequest(body, wire, path, elements, cut.gaps, frame, found.history)
+        return CachedRequest(body, wire, path, elements, cut, frame, found.history)
 
     def _find_list(self, body: bytes, wire: WireFormat) -> "CachedList | None":
         """Return the list that a body is likely to go on from, by one of its last elements."""
         with self._lock:
             for found in islice(reversed(self._lists), _MOST_TRIED):
-                if found.wire is wire and body.startswith(found.late.data, found.late_start):
+                if found.wire is wire and body.startswith(found.late, found.late_start):
                     return found
         return None
 
@@ -171,32 +172,27 @@ class CachedList:
     weight: about how many bytes of memory it takes.
     """
 
-    __slots__ = ("elements", "frame", "gaps", "history", "late", "late_start", "weight", "wire")
+    __slots__ = ("cut", "elements", "frame", "history", "late", "late_start", "weight", "wire")
 
     def __init__(
         self,
         elements: list[CachedElement],
-        gaps: list[bytes],
+        cut: ListCut,
         frame: "Frame",
         history: History,
         wire: WireFormat,
     ) -> None:
-        self.elements, self.gaps, self.frame = elements, gaps, frame
+        self.elements, self.cut, self.frame = elements, cut, frame
         self.history, self.wire = history, wire
         late = max(min(1, len(elements) - 1), len(elements) - 1 - UNSTABLE_TAIL)
-        before = chain((each.data for each in elements[:late]), gaps[:late])
-        self.late, self.late_start = elements[late], sum(map(len, before), len(frame.head))
+        before = chain(cut.elements[:late], cut.gaps[:late])
+        self.late, self.late_start = cut.elements[late], sum(map(len, before), len(cut.head))
         self.weight = _LIST_BYTES + frame.weight + sum([each.weight for each in elements])
 
     def leads_to(self, shared: int) -> bool:
         """Whether one that begins with so many of its elements goes on from it, and not aside."""
         count = len(self.elements)
         return shared == count or shared > max(UNSTABLE_TAIL, count - 1 - UNSTABLE_TAIL)
-
-    def cut(self) -> ListCut:
-        """Return how its body was cut."""
-        data = [each.data for each in self.elements]
-        return ListCut(self.frame.head, data, self.gaps, self.frame.tail)
 
 
 class CachedRequest(Request):
@@ -208,7 +204,7 @@ class CachedRequest(Request):
         wire: WireFormat,
         path: str,
         elements: list[CachedElement],
-        gaps: list[bytes],
+        cut: ListCut,
         frame: "Frame",
         history: History,
     ) -> None:
@@ -216,7 +212,7 @@ class CachedRequest(Request):
         listed = frame.list_path, items, elements
         document = put_list(frame.document, frame.list_path, items)
         super().__init__(document, wire, path, body, frame.facts, history, listed)
-        self._gaps, self._frame = gaps, frame
+        self.cut = cut
 
     def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
         """Return the body after replacements. Raises WireError if it cannot be done or proven.
@@ -261,8 +257,8 @@ class CachedRequest(Request):
 
     def _join(self, data: Sequence[bytes]) -> bytes:
         """Return the body with these bytes of elements."""
-        head, tail = self._frame.head, self._frame.tail
-        return b"".join((head, *chain.from_iterable(zip(data, (*self._gaps, tail), strict=True))))
+        head, _, gaps, tail = cast(ListCut, self.cut)
+        return b"".join((head, *chain.from_iterable(zip(data, (*gaps, tail), strict=True))))
 
 
 # What is left of a body with a text that stands nowhere else in place of the elements is the frame.

@@ -379,6 +379,7 @@ class Step:
             line_chars=reduction.max_observation_chars if reduction.reduces else None,
             order=edits.order(len(self.client.elements)) if edits.moves else None,
             added=added,
+            cut=client.cut,
         )
         self.prover.prove(client.body, body, client.wire, terms, self.opening)
 
