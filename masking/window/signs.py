@@ -72,14 +72,15 @@ def looks_like_error(text: str, words_max_chars: int) -> bool:
     # exceptions and timeouts on every page. So words count up to a certain length. Signs that stand
     # where tools print them, at the start of a line, count at every length, and so does what a JSON
     # object says of itself.
-    said = text.replace(_NO_ERROR, "")
+    cues = {*_find_any(_CUES, text)}
+    said = text.replace(_NO_ERROR, "") if "Error: " in cues else text
     if (
         len(text) <= words_max_chars
         and _has_word(said)
         and _has_word(_KEY_WITHOUT_VALUE.sub("", said))
     ):
         return True
-    if any(_starts_a_line(said, cue, _SIGNS[cue]) for cue in set(_find_any(_CUES, said))):
+    if any(_starts_a_line(said, cue, _SIGNS[cue]) for cue in cues):
         return True
     return _is_json_error(text)
 
