@@ -6,7 +6,6 @@ was estimated before.
 """
 
 import sys
-import threading
 from binascii import unhexlify
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -416,15 +415,13 @@ class TokenEstimator:
 
     def __init__(self, max_bytes: int = 16 << 20) -> None:
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
         self.forget()
 
     def forget(self) -> None:
         """Forget every text, as if the process had just begun."""
         forget_short_texts()
-        with self._lock:
-            self._known: dict[str | _Sample, int] = {}
-            self._bytes = 0
+        self._known: dict[str | _Sample, int] = {}
+        self._bytes = 0
 
     def estimate(self, text: str) -> int:
         """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
@@ -443,20 +440,19 @@ class TokenEstimator:
         known = self._known.get(key)
         if known is not None:
             return known
-        # Unlocked: two threads may at worst measure the same text.
+        # Unlocked: two threads may at worst measure the same text, or lose its size from the sum.
         known = _count_tokens(key) if isinstance(key, str) else _measure_rate(key)
         size = sys.getsizeof(key) if isinstance(key, str) else sum(map(sys.getsizeof, key))
-        with self._lock:
-            self._known[key] = known
-            self._bytes += _ENTRY_BYTES + size
-            if self._bytes > self._max_bytes:
-                self._known, self._bytes = {}, 0
+        self._known[key] = known
+        self._bytes += _ENTRY_BYTES + size
+        if self._bytes > self._max_bytes:
+            self.forget()
         return known
 
 
 ESTIMATOR = TokenEstimator()
-"""The estimator of the whole process: a global of up to 16 MB on every request's path. It is locked
-where it is written, and it changes how long an estimate takes, never what it is."""
+"""The estimator of the whole process: a global of up to 16 MB on every request's path. It changes
+how long an estimate takes, never what it is."""
 
 estimate_tokens = ESTIMATOR.estimate
 """Return the estimated o200k tokens of a text: 0 for "", else one or more."""
