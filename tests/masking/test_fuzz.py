@@ -33,8 +33,8 @@ from tests.tools.fuzz import mcp
 from tests.tools.fuzz.billing import Piece, Prompt, find_worst
 from tests.tools.fuzz.findings import Finding, dump_answer, dump_play, find, replay, write
 from tests.tools.fuzz.json_nodes import Difference, find_changes
-from tests.tools.fuzz.oracle import find_fault
-from tests.tools.fuzz.play import Processes, play
+from tests.tools.fuzz.oracle import Remembered, find_fault
+from tests.tools.fuzz.play import Processes, check, play
 from tests.tools.fuzz.process import Sent, compare
 from tests.tools.fuzz.reduced import find_reduction_fault
 
@@ -145,6 +145,55 @@ def test_the_oracle_finds_a_redaction_too_much() -> None:
     assert find_fault("chat", body, wrong, redacts) is None
     other = Strategies(redaction=RedactionPolicy(True, ("shell",)))
     assert "redacted, not other_tool" in str(find_fault("chat", body, wrong, other))
+
+
+def test_the_oracle_finds_what_no_request_before_has_masked() -> None:
+    """The words are neither those of the settings nor any that something was masked in before."""
+    body, wrong = rewritten(Strategies(schema1=policy(MASK_ALL, placeholder_template="[gone]")))
+    says = str(find_fault("chat", body, wrong, STRATEGIES, Remembered()))
+    assert "masked because of what another result was" in says
+
+
+def test_the_oracle_knows_in_which_words_a_result_was_masked() -> None:
+    """Settings change after the first request; what the same result is called in changes, too."""
+    named, gone = (
+        Strategies(schema1=policy(STRATEGIES.schema1, placeholder_template=template))
+        for template in ("[{tool_name}]", "[gone]")
+    )
+    # It answers another call than before, as the client has edited what precedes it.
+    calls = Model((Ask("one", "read"), Ask("one", "show")))
+    before, after = (
+        CHAT.tell(User(), calls, Tools((Give(call_id), Give("one"))), *turns(3))
+        for call_id in ("one", "other")
+    )
+    assert _play((before, named), (after, gone)) == ["[show]", "[read]"]
+
+    # With redaction's words, the window masks it because they leave an equal call's result as it
+    # is, for being longer: it was not asked for again. What is sent has redaction's words.
+    redacting = Strategies(
+        schema1=policy(named.schema1, keep_rereads=True, skip_if_not_shorter=True),
+        redaction=RedactionPolicy(True, ("read",), "<this was redacted>"),
+    )
+    told = CHAT.tell(User(), *turn("one", "of no length", "read"), *turns(3))
+    told = told.then(*turn("two", OLD, "read"), *turns(3), Model((), "So."))
+    assert _play((told, redacting), (told, gone)) == ["<this was redacted>", "[read]"]
+
+    # Nothing is redacted of a model that may bind its reasoning.
+    binding = WRITERS[1]._replace(wrap=lambda items: {"model": "not-known", "messages": items})
+    told = binding.tell(User(), *turn("one", "shorter than that", "read"), *turns(3))
+    assert _play((told, redacting)) == ["[read]"]
+
+
+def _play(*told: tuple[Told, Strategies]) -> list[str]:
+    """Return what takes the place of the last long result, in requests that the oracle approves."""
+    sent = [Sent(each.writer, each.body, strategies, 0.0) for each, strategies in told]
+    texts = []
+    for _, outcome, wrong in check(sent, Processes(9_000, remembers=True, bills=None)):
+        assert wrong is None
+        assert isinstance(outcome, Rewrite)
+        long = [each for each in outcome.decisions if len(each.result.text) > len("ok")]
+        texts.append(long[-1].replacements[0].placeholder)
+    return texts
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ The window is that of `tests/spec/reference.py`, with images. Redaction, and a r
 that goes out whole, are read here, slowly, too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Strategies
 from masking.tokens import estimate_tokens
 from masking.window import MaskPolicy
 from tests.spec.boundary import Edge, Prices, Sizes, Step
-from tests.spec.readers import Given, Spoken
+from tests.spec.readers import Given, Spoken, Where
 from tests.spec.reference import Fate, Read, Reference, put
 from tests.spec.texts import Words
 from tests.support.priced import prices_of
@@ -65,7 +65,7 @@ def expect(
     conversation so far, or nowhere.
     """
     redacted = _redact(name, found, strategies.redaction)
-    for masked in _mask(found, strategies, sizes):
+    for masked in find_windows(found, strategies, sizes):
         if redacted is None:
             yield masked
         else:
@@ -89,7 +89,13 @@ def _settle(masked: Fate, redacted: Fate) -> Fate:
     return Fate(reason, redacted.texts, masked.images)
 
 
-def _mask(found: Read, strategies: Strategies, sizes: Sizes | None) -> Iterator[list[Fate]]:
+def find_windows(
+    found: Read, strategies: Strategies, sizes: Sizes | None = None
+) -> Iterator[list[Fate]]:
+    """Yield what the window may make of the results, as if nothing were redacted, as `expect` does.
+
+    What redaction will replace has its words.
+    """
     policy = strategies.schema1
     contract = refer(policy)
     contract.redaction = strategies.redaction
@@ -145,14 +151,19 @@ def _replace(given: Given, policy: RedactionPolicy) -> Fate:
     return Fate("redacted" if texts else "already_masked", texts)
 
 
-def write_anew(given: Given, strategies: Strategies) -> list[object]:
-    """Return what redaction, if it names the tool, or the window puts in place of a text now."""
-    policy, every = strategies.redaction, [refer(strategies.schema1).find_words(given)]
-    if policy.enabled and given.tool in policy.tool_names:
-        every.append(_words_of(policy))
-    return [
-        put(given, own.write(given, text), tail) for own in every for _, text, tail in given.texts
-    ]
+def find_words_again(
+    given: Given, windows: Iterable[MaskPolicy], redaction: RedactionPolicy
+) -> Iterator[tuple[Where, object]]:
+    """Yield what may be put where in a result that these windows have masked before."""
+    for window in windows:
+        contract = refer(window)
+        every = [contract.find_words(given)]
+        if redaction.enabled and given.tool in redaction.tool_names:
+            every.append(_words_of(redaction))
+        for at, text, tail in given.texts:
+            yield from ((at, put(given, words.write(given, text), tail)) for words in every)
+        if window.mask_images:
+            yield from given.images
 
 
 def _words_of(policy: RedactionPolicy) -> Words:

@@ -6,25 +6,25 @@ remembered, the very results that were masked before may be masked besides, in t
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from masking.rewrite import Rewrite, Strategies
+from masking.window import MaskPolicy
 from tests.spec.readers import Given, Unclear, Where
 from tests.spec.reference import Fate, Read, read
-from tests.tools.fuzz.expected import expect, leave_whole, write_anew
+from tests.tools.fuzz.expected import expect, find_windows, find_words_again, leave_whole
 from tests.tools.fuzz.json_nodes import Difference, find_changes
 
 
 class Remembered:
-    """What was masked of each result, by its id, its turn, its place and what it says or shows."""
+    """The windows that masked each result, by its id, its turn, its place and what it has."""
 
     def __init__(self) -> None:
         self.is_blind = False
         """Whether a request could not be read, so that nobody knows what of it is remembered."""
-        self._words: set[tuple[object, ...]] = set()
-        self._masked: set[tuple[object, ...]] = set()
-        """The results, without the texts and the words."""
+        self._masked: defaultdict[tuple[object, ...], set[MaskPolicy]] = defaultdict(set)
 
     def check(
         self,
@@ -36,53 +36,42 @@ class Remembered:
     ) -> str | None:
         """Say if a result is masked that neither is to be masked now nor was before.
 
-        What was masked before has redaction's words, if these are now its tool's. They may be short
-        enough for more texts of the very same result. It may also answer another call than before,
-        where two have one id and the client has changed what precedes them: then it names that one.
+        What was masked before has the words of that window, or redaction's, if these are now its
+        tool's. They may be short enough for more texts of the very same result. It may also answer
+        another call than before, where two have one id and the client has changed what precedes
+        them: then it names that one.
         """
         for place, given in enumerate(found.given):
-            for at, tail in _find_replaceable(given):
+            fates = [fates[place] for fates in wanted]
+            masked = self._masked[_identify(place, given, document)]
+            known = [*find_words_again(given, masked, strategies.redaction)]
+            for at in _find_replaceable(given):
                 value = _follow(sent, at)
                 if value == _follow(document, at):
                     continue
-                fates = [fates[place] for fates in wanted]
-                is_due = any(value in (f.texts.get(at), f.images.get(at)) for f in fates)
-                key = self._key(place, given, document, at, value, tail)
-                is_known = key in self._words or (
-                    key[:-2] in self._masked and value in write_anew(given, strategies)
-                )
-                if not is_due and not self.is_blind and not is_known:
+                if any(value in (f.texts.get(at), f.images.get(at)) for f in fates):
+                    if not strategies.redaction.redacts:  # it may be redaction's; see `suppose`
+                        masked.add(strategies.schema1)
+                elif not self.is_blind and (at, value) not in known:
                     return f"{given.at}: masked because of what another result was"
-                self._add(key)
         return None
 
-    def _add(self, key: tuple[object, ...]) -> None:
-        self._words.add(key)
-        self._masked.add(key[:-2])
-
-    def suppose(self, found: Read, document: object, wanted: Sequence[Sequence[Fate]]) -> None:
-        """Take all that may be masked of a request for masked, where that cannot be seen."""
-        for fates in wanted:
+    def suppose(self, found: Read, document: object, strategies: Strategies) -> None:
+        """Take all that the window may mask of a request for masked, where that cannot be seen."""
+        for fates in find_windows(found, strategies):
             for place, (given, fate) in enumerate(zip(found.given, fates, strict=True)):
-                tails = dict(_find_replaceable(given))
-                for at, value in (*fate.texts.items(), *fate.images.items()):
-                    key = self._key(place, given, document, at, value, tails[at])
-                    self._add(key)
-
-    def _key(
-        self, place: int, given: Given, document: object, at: Where, value: object, tail: str
-    ) -> tuple[object, ...]:
-        shown = [json.dumps(_follow(document, where)) for where, _ in given.images]
-        identity = (place, given.turn, given.call_id or "", given.said, *shown)
-        text = next((text for where, text, _ in given.texts if where == at), None)
-        words = value.removesuffix(tail) if isinstance(value, str) else json.dumps(value)
-        return *identity, text, words
+                if fate.texts or fate.images:
+                    self._masked[_identify(place, given, document)].add(strategies.schema1)
 
 
-def _find_replaceable(given: Given) -> list[tuple[Where, str]]:
-    """Return where a placeholder may be put, and what follows it there and stays."""
-    texts = [(at, tail) for at, _, tail in given.texts]
-    return texts + [(at, "") for at, _ in given.images]
+def _identify(place: int, given: Given, document: object) -> tuple[object, ...]:
+    shown = [json.dumps(_follow(document, where)) for where, _ in given.images]
+    return place, given.turn, given.call_id or "", given.said, *shown
+
+
+def _find_replaceable(given: Given) -> list[Where]:
+    """Return where a placeholder may be put."""
+    return [at for at, _, _ in given.texts] + [at for at, _ in given.images]
 
 
 def _follow(document: Any, at: Where) -> object:  # noqa: ANN401 - JSON
@@ -106,14 +95,14 @@ def find_fault(
         return "an equal body is another object"
     try:
         found = read(name, decode(body))
+        if is_bound(rewrite, strategies):  # what the others change would stand before reasoning
+            strategies = Strategies(schema1=strategies.schema1)
         if remembered is not None and (
             strategies.redaction.redacts or strategies.reduction.reduces
         ):
             # Either hides what the window has masked.
-            window = Strategies(schema1=strategies.schema1)
-            remembered.suppose(found, decode(body), [*expect(name, found, window)])
-        # A reduction may remove messages.
-        if strategies.reduction.reduces and not is_bound(rewrite, strategies):
+            remembered.suppose(found, decode(body), strategies)
+        if strategies.reduction.reduces:  # it may remove messages
             return None
         changed = (
             [] if rewrite.body is body else [*find_changes(body.decode(), rewrite.body.decode())]
