@@ -372,14 +372,13 @@ def _name(by: str, key: str | None) -> str:
 
 def _describe(tally: Tally, money: Money | None, currency: Currency) -> tuple[str, ...]:
     counts = (f"{tally.count - tally.token_counts:,}", f"{tally.failed:,}")
-    is_observed = tally.requests["observed"] == tally.count
     mark = MIXED if explain_mixed(tally, in_dollars=currency.is_dollars) else ""
     if money is None:  # in a table of dollars, a row without any
         unpriced = tally.masked_bill.unpriced
         saved = render_uncertain(unpriced) or f"{unpriced.saved_share or 0:.0%}"
         return (*counts, "", "", f"{saved}{mark}" if unpriced.requests else "")
     amounts = [currency.render_bare(amount) for amount in (money.after, money.before)]
-    if is_observed:
+    if tally.is_observed_only:
         return (*counts, amounts[0], "", "observed")
     return (*counts, *amounts, f"{render_saved(money, currency)}{mark}")
 

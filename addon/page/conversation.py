@@ -25,19 +25,8 @@ from addon.look.parts import (
     title,
 )
 from addon.page.board import Conversation, ShownRequest
-from addon.records.tally import Tally
 from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
 from masking.accounting import NO_MONEY, PARTS, Money, Move, divide_savings
-
-
-def is_observed_only(tally: Tally) -> bool:
-    """Whether all requests left as the agents wrote them, so that nothing was masked."""
-    return tally.count > 0 and tally.requests["observed"] == tally.count
-
-
-def shown_sums(tally: Tally) -> Tally:
-    """Return the sums to show: as if masked, where all was observed only."""
-    return tally.observed if tally.observed and is_observed_only(tally) else tally
 
 
 def name_conversation(conversation: Conversation) -> str:
@@ -64,7 +53,7 @@ def list_parts(conversation: Conversation) -> Iterator[Part]:
 def _list_limits(conversation: Conversation, requests: Sequence[ShownRequest]) -> Iterator[Part]:
     """Yield of what the rest tells."""
     observed = sum(request.observed for request in requests)
-    if is_observed_only(conversation.tally):
+    if conversation.tally.is_observed_only:
         yield text(
             "These requests left as the agent wrote them: what follows is what masking would have "
             "done, and would have saved.",
@@ -89,13 +78,13 @@ def _list_limits(conversation: Conversation, requests: Sequence[ShownRequest]) -
 
 def find_unit(conversation: Conversation) -> Currency:
     """Return the unit of a conversation's money: US dollars if any price is known."""
-    in_dollars = shown_sums(conversation.tally).masked_bill.is_in_dollars
+    in_dollars = conversation.tally.shown.masked_bill.is_in_dollars
     return DOLLARS if in_dollars else INPUT_TOKENS
 
 
 def accumulate_savings(conversation: Conversation) -> list[float]:
     """Return what was saved up to each request that is kept, in the conversation's unit."""
-    money = shown_sums(conversation.tally).masked_bill.shown
+    money = conversation.tally.shown.masked_bill.shown
     steps = [each.saved for each in list_money(conversation)]
     before = money.saved - sum(steps)  # what those saved that are not kept any more
     return [round(before + total, 6) for total in accumulate(steps)]
@@ -103,7 +92,7 @@ def accumulate_savings(conversation: Conversation) -> list[float]:
 
 def list_money(conversation: Conversation) -> list[Money]:
     """Return what each request that is kept cost, in the conversation's unit."""
-    is_observed = is_observed_only(conversation.tally)
+    is_observed = conversation.tally.is_observed_only
     unit = find_unit(conversation)
     # What masking would have saved is no part of what was saved where some requests were masked.
     return [

@@ -9,10 +9,8 @@ from addon.look.parts import Cell, Column, Part, cell, cells_of, table, text, ti
 from addon.page.board import Conversation, Described, View
 from addon.page.conversation import (
     accumulate_savings,
-    is_observed_only,
     list_parts,
     name_conversation,
-    shown_sums,
 )
 from addon.records.harm import judge
 from addon.records.harm_words import NOTE, describe_measures, render_left_out, render_verdict
@@ -80,9 +78,9 @@ def _describe_run(run: Described) -> Mapping[str, str]:
 
 
 def _describe_total(view: View) -> Mapping[str, str]:
-    total, sums = view.total, shown_sums(view.total)
+    total, sums = view.total, view.total.shown
     money, currency = sums.masked_bill.shown, find_currency(sums.masked_bill)
-    is_observed = is_observed_only(total)
+    is_observed = total.is_observed_only
     headline = render_headline(money, currency, is_observed=is_observed, is_over=False)
     shown, count = view.kept, len(total.conversations)
     kept = f"The last {shown:,} of {count:,} conversations" if shown < count else (
@@ -133,8 +131,8 @@ def describe_row(conversation: Conversation) -> Described:
 
 
 def _list_cells(conversation: Conversation) -> Iterator[Cell]:
-    tally = shown_sums(conversation.tally)
-    money, is_observed = tally.masked_bill.shown, is_observed_only(conversation.tally)
+    tally = conversation.tally.shown
+    money, is_observed = tally.masked_bill.shown, conversation.tally.is_observed_only
     client, *others = conversation.names
     yield cell(
         f"{conversation.number:,}: {client}",
@@ -159,10 +157,10 @@ def _list_facts(conversation: Conversation, names: Sequence[str]) -> Iterator[Ce
     yield {"text": f"{about}{', ' if about else ''}", "times": [conversation.began, last]}
     if conversation.label:
         yield f"label: {conversation.label}"
-    if is_observed_only(conversation.tally):
+    if conversation.tally.is_observed_only:
         yield "observed only: what masking would do"
     yield from list_notes(conversation)
-    tally = shown_sums(conversation.tally)
+    tally = conversation.tally.shown
     if tally.count and not tally.changed:
         yield f"nothing masked: {explain_unmasked(tally)}"
 

@@ -288,7 +288,7 @@ def _add_up(sessions: Sequence[Session]) -> Bill:
 def _tell(sessions: Sequence[Session], bill: Bill, *, is_dry_run: bool = False) -> Iterator[str]:
     requests = sum(each.requests for each in sessions)
     yield f"{pluralize(len(sessions), 'session')}, {count_requests(requests)}"
-    yield from list_costs(bill, bill.tokens.requests, is_dry_run=is_dry_run)
+    yield from list_costs(bill, requests, is_dry_run=is_dry_run)
 
 
 def _count(shown: int, count: int) -> str:

@@ -84,12 +84,13 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     began, last: when its first and its latest request arrived, in UTC (ISO 8601).
     agent: the client; None if it does not say.
     folder: the last part of the name of the folder that it works in; None if no request shows it.
-    is_observed: whether it was only observed, so that bills say what masking would have done.
+    is_observed: whether it was only observed, so that its bill says what masking would have done.
     group: as in a record.
     turns, results, masked: the most tool turns, tool results and masked results of any request.
     prompt, cached: tokens as the provider reported them, where it reported both.
     waits: seconds until the latest streamed answers began.
-    bill: what its requests cost, and would have cost without us.
+    bill: what its requests cost, and would have cost without us; without those that were observed,
+        unless all were.
     why: why nothing was masked; None if something was.
     loss: why masking cost more than it saved, and when that turns; None if it did not.
     shortened: the most results of any request that were sent shortened.
@@ -136,11 +137,8 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Return both parts of a session together; what is no sum is that of the later one."""
         first, last = (self, later) if self.last <= later.last else (later, self)
         is_observed = self.is_observed and later.is_observed
-        # Where only one was observed, that one counts as it was sent: it saved nothing.
-        bill, later_bill = (
-            each.bill.unmasked() if each.is_observed and not is_observed else each.bill
-            for each in (self, later)
-        )
+        # What was observed of a session that was masked, too, is in no bill.
+        bills = [each.bill for each in (self, later) if each.is_observed == is_observed]
         return replace(
             last,
             began=min(self.began, later.began),
@@ -158,7 +156,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             prompt=self.prompt + later.prompt,
             cached=self.cached + later.cached,
             waits=(*first.waits, *last.waits)[-_MAX_WAITS:],
-            bill=bill + later_bill,
+            bill=sum(bills, start=NO_BILL),
             why=last.why if self.why and later.why else None,
             loss=last.loss,
             shortened=max(self.shortened, later.shortened),
@@ -203,8 +201,7 @@ class _Open:
     def summarize(self) -> Session:
         """Return what it came to so far."""
         tally, latest = self._tally, self._latest
-        is_observed = tally.requests["observed"] == tally.count
-        shown = tally.observed if is_observed and tally.observed else tally
+        shown = tally.shown
         return Session(
             session=self._session,
             writer=self.writer,
@@ -217,7 +214,7 @@ class _Open:
             host=latest.host,
             folder=self._folder,
             conversations=len(tally.conversations),
-            is_observed=is_observed,
+            is_observed=tally.is_observed_only,
             group=latest.group,
             requests=tally.count,
             failed=tally.failed,
@@ -227,7 +224,7 @@ class _Open:
             prompt=tally.prompt_tokens,
             cached=tally.cached_tokens,
             waits=tuple(round(each, 3) for each in self._waits),
-            bill=replace(shown.bill, roads={}),  # nobody reads those here, and rows are many
+            bill=replace(shown.masked_bill, roads={}),  # nobody reads those here, and rows are many
             why=None if shown.changed else explain_unmasked(tally),
             loss=why_lost(shown),
             shortened=self._shortened,

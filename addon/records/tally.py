@@ -466,6 +466,20 @@ class Tally:
         return self.failures.total()
 
     @property
+    def is_observed_only(self) -> bool:
+        """Whether all requests left as the agents wrote them, so that nothing was masked."""
+        return self.count > 0 and self.requests["observed"] == self.count
+
+    @property
+    def shown(self) -> "Tally":
+        """The sums to show: as if masked, where all was observed only.
+
+        What was saved is in the `masked_bill` of these: what was observed beside others stands
+        apart.
+        """
+        return self.observed if self.observed and self.is_observed_only else self
+
+    @property
     def changed(self) -> int:
         """Tool results that were changed, by any strategy."""
         return self.masked + self.arrival.results + self.redacted + self.reduced + self.dropped

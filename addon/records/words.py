@@ -954,7 +954,7 @@ def _why_not_masked(tally: Tally) -> WhyUnmasked:
             counts["account"] += counts.pop("may_refuse", 0)
         ((binding, _),) = counts.most_common(1)
         return (CLEARABLE if tally.clearable else BOUND).get(binding, BOUND[binding])
-    if tally.requests["observed"] == tally.count:
+    if tally.is_observed_only:
         return WhyUnmasked("masking is only observed")
     if tally.requests["off"] == tally.count:
         return WhyUnmasked("masking is off")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from addon.page.board import Board, Conversation
-from addon.page.conversation import accumulate_savings, is_observed_only
+from addon.page.conversation import accumulate_savings
 from addon.page.describe import describe_conversation, describe_row, describe_view
 from addon.quota import QuotaWindow
 from tests.support.made_up_records import LEAST, UNPRICED, bill, record
@@ -125,7 +125,7 @@ def test_what_was_observed_only_is_told_apart(
     board = filled(*({**A, **bill(4, 3), **fields} for fields in requests))
     (found,) = board.look().conversations
     assert (is_observed, told, saved) == (
-        is_observed_only(found.tally), cells(found)[-1], accumulate_savings(found),
+        found.tally.is_observed_only, cells(found)[-1], accumulate_savings(found),
     )  # fmt: skip
     assert is_observed == ("observed only: what masking would do" in cells(found)[0])
     (warning,) = [

@@ -120,7 +120,7 @@ def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> No
             session("a", requests=20, bill=priced(ASKED, ASKED)),
             session("b", requests=2, bill=unpriced(Money(2, 9_000, 5_000))),
             session(
-                "c", requests=1, is_observed=True, bill=priced(Money(1, 4, 3), Money(1, 0.4, 0.3))
+                "c", requests=2, is_observed=True, bill=priced(Money(1, 4, 3), Money(1, 0.4, 0.3))
             ),
         ],
     )
@@ -133,8 +133,8 @@ def test_what_all_sessions_came_to_is_told_as_status_tells_it(state: Path) -> No
         "line": "2 sessions, 22 requests; input of 20 requests cost $1.20, without masking $1.50: "
         f"saved $0.30 (20%); {again}; input of 2 requests worth 5,000 input tokens (no price is "
         "known), without masking 9,000: saved 4,000 (44%).",
-        "unpriced": "Only observed, and not in this: 1 session, 1 request; input cost $0.40, with "
-        "masking $0.30: would have saved $0.10 (25%).",
+        "unpriced": "Only observed, and not in this: 1 session, 2 requests; input of 1 request "
+        "cost $0.40, with masking $0.30: would have saved $0.10 (25%).",
         "counted": "3 sessions.",
     }
     assert "4,000 input tokens (44%) saved" == alone["texts"]["net"]

@@ -33,7 +33,7 @@ from masking.accounting.bill import Bill, Margin, Money
 from masking.rewrite import read_request
 from masking.wire import CHAT, MESSAGES, RESPONSES, WireFormat
 from tests.support.histories import read_history, write_sessions
-from tests.support.made_up_records import bill, record, write_records
+from tests.support.made_up_records import bill, record, tally, write_records
 from tests.support.marks import as_one_test
 
 
@@ -120,24 +120,25 @@ def test_a_row_that_grows_takes_the_place_of_its_earlier_state(tmp_path: Path) -
     [
         pytest.param([{"masking": "observed"} | bill(4, 3)], (True, 4, 3), id="only observed"),
         pytest.param(
-            [{"masking": "observed"} | bill(4, 3), bill(5, 4)], (False, 9, 8), id="one of two"
+            [{"masking": "observed"} | bill(4, 3), bill(5, 4)], (False, 5, 4), id="one of two"
         ),
     ],
 )
-def test_what_was_only_observed_says_what_it_would_have_cost(
+def test_what_was_observed_stands_apart_unless_all_was(
     tmp_path: Path, requests: list[dict[str, object]], expected: tuple[bool, float, float]
 ) -> None:
     write(tmp_path, *({**A, **each} for each in requests))
     (found,) = read_history(tmp_path)
     assert expected == (found.is_observed, found.bill.dollars.before, found.bill.dollars.after)
+    assert tally(*requests).shown.masked_bill.dollars == found.bill.dollars
 
 
-def test_what_another_process_only_observed_of_a_session_saved_nothing(tmp_path: Path) -> None:
+def test_what_another_process_only_observed_of_a_session_is_not_in_its_bill(tmp_path: Path) -> None:
     write(tmp_path, {**A, **bill(5, 4)}, writer="masks")
     write(tmp_path, {**A, **bill(4, 3), "masking": "observed"}, writer="observes")
     write(tmp_path, {**A, **bill(2, 1), "masking": "observed"}, writer="observes again")
     (found,) = read_history(tmp_path)
-    assert (False, Money(3, 11, 10)) == (found.is_observed, found.bill.dollars)
+    assert (False, Money(1, 5, 4)) == (found.is_observed, found.bill.dollars)
 
 
 def test_it_says_why_nothing_was_masked(tmp_path: Path) -> None:
