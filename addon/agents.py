@@ -6,6 +6,7 @@ tried with an agent, and when, is in docs/clients.toml.
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,11 +21,13 @@ class Home(NamedTuple):
     folder: the agent's own, in the user's home.
     below: where in it the logs are.
     variable: the environment variable that names another folder in place of it.
+    platform: the only one where it is there, as in `sys.platform`; all if empty.
     """
 
     folder: str
     below: tuple[str, ...] = ("",)
     variable: str = ""
+    platform: str = ""
 
     def find(self, home: Path, environment: Mapping[str, str]) -> Path:
         """Return the agent's own folder."""
@@ -42,7 +45,10 @@ class Logs(NamedTuple):
         if given := environment.get(self.variable):
             return (Path(given),)
         found = (
-            each.find(home, environment) / below for each in self.homes for below in each.below
+            each.find(home, environment) / below
+            for each in self.homes
+            if each.platform in ("", sys.platform)
+            for below in each.below
         )
         return tuple(dict.fromkeys(found))
 
@@ -290,7 +296,7 @@ AGENTS: tuple[Agent, ...] = (
         logs=Logs(
             (
                 Home(".config", ("mini-swe-agent",), "XDG_CONFIG_HOME"),
-                Home("Library/Application Support", ("mini-swe-agent",)),
+                Home("Library/Application Support", ("mini-swe-agent",), platform="darwin"),
             ),
             "MSWEA_GLOBAL_CONFIG_DIR",
         ),

@@ -92,6 +92,18 @@ def test_where_there_is_no_log_it_says_where_it_looked(
         assert f"~/{place.relative_to(home)} ({agent})" in said
 
 
+def test_a_folder_of_one_platform_is_looked_at_only_there(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = {}
+    for platform in ("linux", "darwin"):
+        monkeypatch.setattr(sys, "platform", platform)
+        places[platform] = {place for _, place in list_homes(home, {})}
+    library = home / "Library" / "Application Support" / "mini-swe-agent"
+    assert {library} == places["darwin"] - places["linux"]
+    assert places["linux"] < places["darwin"]
+
+
 def test_what_it_cost_is_the_sum_of_the_logs_own_usage(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
