@@ -427,7 +427,9 @@ def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
     return (
         f"The addon took {ms:.0f} ms for all {len(played)} requests, and every response arrived "
         "intact. The cache is simulated at the prices of the session's model: a token read from it "
-        f"costs {read:g} times an uncached one, a token written to it {write:g} times.\n"
+        f"costs {read:g} times an uncached one, a token written to it {write:g} times. The "
+        "percent saved is of the input cost without masking. obsmask replay says another one of "
+        "the same recording: it takes the provider's counts, and the demo counts itself.\n"
     )
 
 

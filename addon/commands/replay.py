@@ -50,8 +50,8 @@ from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.words import (
     find_currency,
+    render_bill,
     render_range,
-    render_saved_percent,
 )
 from addon.replay.logs import FoundLogs
 from addon.replay.logs.answer import LogAnswer, LoggedSession
@@ -600,8 +600,8 @@ class ReplayTable:
         money = currency.choose(whole.bill)
         if told := describe_arrival(whole.arrival, whole.chosen_rereads.calls, money, currency):
             yield f"\n{told}"
-        if left := render_range(money):
-            yield f"\nSaved {render_saved_percent(money.before, money.saved, money.error)}{left}."
+        if money.before and (self.totals or len(self.rows) == 1):  # else it differs from row to row
+            yield f"\nInput {render_bill(money, named)}{render_range(money)}."
         if whole.recorded.tokens.requests:
             yield f"\n{describe_recorded(whole.recorded, whole.requests)}"
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -320,6 +321,16 @@ def test_the_table_has_a_row_for_each_conversation_and_one_for_all(
     assert expected == [row for row in rows if row][3:6]
 
 
+def test_what_was_saved_is_told_of_the_input_cost_as_everywhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    percent = -replay(capsys, SESSION)["total"]["delta_percent"]
+    assert main(["replay", str(SESSION)]) == 0
+    shown = capsys.readouterr().out
+    cost = r"\nInput cost \$[\d.]+, without masking \$[\d.]+: saved \$[\d.]+ "
+    assert re.search(rf"{cost}\({percent:.0f}% ±\d+\)", shown)
+
+
 def test_a_table_that_is_too_wide_becomes_two() -> None:
     with (
         open_work([SESSION, CHATS[1]], starts_for_few=False) as work,
@@ -334,8 +345,9 @@ def test_a_table_that_is_too_wide_becomes_two() -> None:
             assert tables == shown.count("conversation ")
             assert all(len(line) <= width for line in shown.splitlines())
             assert "…" not in shown
+            tables_alone = shown.partition("\nInput cost ")[0]
             for column in ("tokens after", "saved", "re-reads", "quotes"):
-                assert 1 == shown.count(f"{column}\n") + shown.count(f"{column} ")
+                assert 1 == tables_alone.count(f"{column}\n") + tables_alone.count(f"{column} ")
             assert tokens in shown
 
 
@@ -344,6 +356,7 @@ def test_several_prices_are_one_table(capsys: pytest.CaptureFixture[str], tmp_pa
     assert main(["replay", file, "--prices", "1,1", "--prices", "0.1,1"]) == 0
     shown = capsys.readouterr().out
     assert "1, 1 (no cache)" in shown
+    assert "Input cost" not in shown
     assert ["saved", "re-reads", "quotes"] == shown.splitlines()[2].split()[-3:]
     assert "0.1, 1 " in shown
 
