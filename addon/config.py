@@ -358,18 +358,18 @@ def _render_state(config: ConfigFile) -> str:
     settings, policy = config.settings, config.settings.policy
     active = "; ".join(_render_strategies(settings))
     if settings.mode == "off":
-        state = (
-            f"OFF, mode is off{', except where a rule turns it on' if settings.any_changes else ''}"
-        )
+        but = ", except where a rule turns it on" if settings.any_changes else ""
+        state = f"OFF, as mode is off{but}"
     elif not active:
-        state = f"OFF, {'window_turns is 0 or less' if policy.enabled else 'enabled is not true'}"
+        wrong = "window_turns is 0 or less" if policy.enabled else "enabled is not true"
+        state = f"OFF, as schema1.{wrong}"
     elif settings.mode == "on":
-        state = f"ON, {active}"
+        state = f"ON: {active}"
     else:
         but = "nothing but what a rule asks for is" if settings.any_changes else "nothing is"
-        state = f"OBSERVING, {but} changed; {active}"
+        state = f"OBSERVING: {but} changed; with mode=on, it {active}"
     if active and settings.changes and settings.holdout_percent:
-        state += f"; {settings.holdout_percent:g}% of the conversations are observed only"
+        state += f"; only observes {settings.holdout_percent:g}% of the conversations"
     overridden = f"; overridden: {', '.join(config.overridden)}" if config.overridden else ""
     return f"{state} ({config.path}{overridden})"
 
@@ -398,39 +398,41 @@ def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> st
 
 
 def _render_strategies(settings: Settings) -> Iterator[str]:
-    """Yield what is on, in words."""
+    """Yield what is done, in words that begin with a verb."""
     policy, redaction = settings.policy, settings.strategies.redaction
     if policy.masks:
         yield _render_policy(policy, settings.price_settings)
     strategies = settings.strategies
     if strategies.arrival.enabled and strategies.shortens:
-        yield f"long results shortened at arrival, from {strategies.arrival.max_chars:,} characters"
+        yield f"shortens new results of more than {strategies.arrival.max_chars:,} characters"
     if redaction.redacts:
-        yield f"redaction of {', '.join(redaction.tool_names)}"
+        yield f"redacts the results of {', '.join(redaction.tool_names)}"
     if settings.reduction.reduces:
-        yield f"reduction to {settings.reduction.max_input_chars:,} characters"
+        yield f"reduces requests to {settings.reduction.max_input_chars:,} characters"
     if settings.mcp.cuts:
-        yield f"MCP strings cut from {settings.mcp.max_chars:,} characters on"
+        yield f"cuts strings of MCP servers from {settings.mcp.max_chars:,} characters on"
     if settings.by_rule and settings.any_enabled:
-        yield f"rules for some requests: {len(settings.by_rule)}"
+        yield f"follows {pluralize(len(settings.by_rule), 'rule')} for some requests"
 
 
 def _render_policy(policy: MaskPolicy, price_settings: PriceSettings) -> str:
-    words = [f"window of {pluralize(policy.window_turns, 'tool turn')}"]
+    rounds = pluralize(policy.window_turns, "round")
+    words = [f"keeps the results of the last {rounds} of tool calls"]
     if policy.keep_errors:
-        words.append("errors kept")
+        words.append("keeps errors")
     if policy.keep_last_k_per_tool and policy.keep_last_k_per_tool > 0:
-        words.append(f"last {policy.keep_last_k_per_tool} of each tool kept")
+        words.append(f"keeps the last {policy.keep_last_k_per_tool} of each tool")
     pricing = price_settings.cache_pricing
     if pricing == "auto":
         read, write = price_settings.assumed
-        prices = f"prices as listed, else {read:g} and {write:g}"
+        listed = "at list prices, else "
     elif pricing == "none" or pricing[0] >= pricing[1]:
-        return ", ".join((*words, "moved at every turn"))
+        return ", ".join((*words, "masks others at once"))
     else:
-        prices = f"prices {pricing[0]:g} and {pricing[1]:g}"
-    moved = f"moved when that pays ({prices}, loss at most {policy.max_loss:.0%})"
-    return ", ".join((*words, moved))
+        listed, (read, write) = "", pricing
+    prices = f"{listed}at {read:g} for a cached and {write:g} for a written token"
+    masks = f"masks others when that pays ({prices}, with a loss of at most {policy.max_loss:.0%})"
+    return ", ".join((*words, masks))
 
 
 _SHARED_BY_NONE = (

@@ -71,8 +71,8 @@ def _describe_run(run: Described) -> Mapping[str, str]:
         )
     if unserved := run.get("unserved"):
         warnings.append(f"{pluralize(unserved, 'request')} used an unsupported API format.")
-    tag = f", {run['tag']}" if run.get("tag") else ""
-    state = f"{run['state']}. Run {run['name']}{tag}." if run.get("name") else ""
+    tag = f", tagged {run['tag']}" if run.get("tag") else ""
+    state = f"{run['state']}. This run is {run['name']}{tag}." if run.get("name") else ""
     command = f"obsmask run --proxy {run['proxy']} -- claude" if run.get("proxy") else ""
     return {"state": state, "warning": " ".join(warnings), "command": command}
 

@@ -493,8 +493,8 @@ def test_a_mistake_taken_back_is_reported(config: Path) -> None:
         (
             Change(("a.b", "c.d")),
             ("c.d",),
-            "configuration reloaded, a.b, c.d changed (at the next start: c.d): OFF, enabled is "
-            "not true (FILE)",
+            "configuration reloaded, a.b, c.d changed (at the next start: c.d): OFF, as "
+            "schema1.enabled is not true (FILE)",
         ),
     ],
     ids=["nothing", "a mistake", "what cannot be taken up"],
@@ -561,17 +561,22 @@ def test_a_mount_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
 
 # What the start says of it
 
+KEEPS = "keeps the results of the last {} rounds of tool calls, keeps errors"
+
 
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        (b'mode = "observe"', "OBSERVING, nothing is changed; window of 2 tool turns, errors kept"),
-        (b"holdout_percent = 2.5", "at every turn; 2.5% of the conversations are observed only ("),
-        (b"holdout_percent = 0", "ON, window of 2 tool turns, errors kept, moved at every turn ("),
-        (b'mode = "off"', " OFF, mode is off ("),
+        (
+            b'mode = "observe"',
+            "OBSERVING: nothing is changed; with mode=on, it keeps the results of ",
+        ),
+        (b"holdout_percent = 2.5", "at once; only observes 2.5% of the conversations ("),
+        (b"holdout_percent = 0", "keeps errors, masks others at once ("),
+        (b'mode = "off"', " OFF, as mode is off ("),
         (
             b'mode = "off"\nrules = [{ mode = "on" }]',
-            " OFF, mode is off, except where a rule turns it on (",
+            " OFF, as mode is off, except where a rule turns it on (",
         ),
     ],
     ids=["observe mode", "a hold-out", "none", "off", "off, and on by a rule"],
@@ -586,31 +591,33 @@ def test_the_start_says_what_is_only_observed(config: Path, setting: bytes, expe
     [
         (
             b'"auto"',
-            "moved when that pays (prices as listed, else 0.1 and 1.25, loss at most 10%)",
+            "masks others when that pays (at list prices, else at 0.1 for a cached and 1.25 for a "
+            "written token, with a loss of at most 10%)",
         ),
         (
             b"[0.1, 1]",
-            "moved when that pays (prices 0.1 and 1, loss at most 10%)",
+            "masks others when that pays (at 0.1 for a cached and 1 for a written token, with a "
+            "loss of at most 10%)",
         ),
-        (b'"none"', "moved at every turn"),
-        (b"[1, 1]", "moved at every turn"),
+        (b'"none"', "masks others at once"),
+        (b"[1, 1]", "masks others at once"),
     ],
 )
 def test_the_start_says_when_the_boundary_is_moved(
     config: Path, pricing: bytes, movement: str
 ) -> None:
     config.write_bytes(UNPRICED + b"cache_pricing = " + pricing)
-    words = f"ON, window of 2 tool turns, errors kept, {movement} ({config})"
+    words = f"ON: {KEEPS.format(2)}, {movement} ({config})"
     assert f"observation-masking {VERSION} {words}" == render_start(ConfigFile(config))
 
 
 @pytest.mark.parametrize(
     ("schema1", "rule", "words"),
     [
-        ("true", "true", "ON, window of 8 tool turns, .*; rules for some requests: 1 "),
-        ("true", "false", "ON, window of 8 tool turns, .*; rules for some requests: 1 "),
-        ("false", "true", "ON, rules for some requests: 1 "),
-        ("false", "false", "OFF, enabled is not true "),
+        ("true", "true", "ON: keeps .*; follows 1 rule for some requests "),
+        ("true", "false", "ON: keeps .*; follows 1 rule for some requests "),
+        ("false", "true", "ON: follows 1 rule for some requests "),
+        ("false", "false", "OFF, as schema1.enabled is not true "),
     ],
 )
 def test_the_start_counts_rules(config: Path, schema1: str, rule: str, words: str) -> None:
@@ -628,7 +635,7 @@ def test_the_start_says_that_a_rule_masks_where_the_others_are_observed(config: 
     table = '[observation_masking]\nmode = "observe"\nrules = [{ mode = "on" }]\n'
     config.write_text(table)
     line = render_start(ConfigFile(config))
-    assert "OBSERVING, nothing but what a rule asks for is changed; window of 8" in line
+    assert "OBSERVING: nothing but what a rule asks for is changed; with mode=on, it keeps" in line
 
 
 def test_the_environment_switches_the_redaction_of_rules(
@@ -700,7 +707,7 @@ def test_the_start_names_what_was_set_beside_the_file(config: Path) -> None:
     overrides = ["schema1.window_turns=4", "mcp.enabled=true", "schema1.window_turns=5"]
     line = render_start(ConfigFile(config, overrides))
     assert line.endswith(f"({config}; overridden: schema1.window_turns, mcp.enabled)")
-    assert "window of 5 tool turns" in line
+    assert "the last 5 rounds of tool calls" in line
 
 
 # In a running proxy
@@ -715,7 +722,7 @@ def test_the_start_says_which_file_and_what_it_does(upstream: Upstream, tmp_path
         *("--set", "mask_set=schema1.window_turns=3", "--set", "mask_set=websocket.mode=http"),
         config=None,
     ) as live:
-        words = "ON, window of 3 tool turns, errors kept, moved at every turn"
+        words = f"ON: {KEEPS.format(3)}, masks others at once"
         beside = "overridden: schema1.window_turns, websocket.mode"
         assert f"{words} ({tmp_path}/mine.toml; {beside})" in live.proxy.log
 
@@ -761,7 +768,7 @@ def test_the_folder_of_the_script_that_is_loaded_gives_the_configuration(tmp_pat
     shutil.copy(ADDON, script)
     written(tmp_path / "config.toml", ON)
     with running_proxy(tmp_path, script=script, env=environment(tmp_path)) as proxy:
-        start = "ON, window of 2 tool turns, errors kept, moved at every turn"
+        start = f"ON: {KEEPS.format(2)}, masks others at once"
         assert eventually(lambda: f"{start} ({tmp_path}/config.toml)" in proxy.log or None)
 
 
@@ -782,7 +789,10 @@ def test_edits_take_effect_once_the_log_says_so(upstream: Upstream, tmp_path: Pa
         assert arrived == [yes, no, no, yes, yes, window_of_3]
         assert live.proxy.log.count("configuration unchanged") == 2
         assert live.proxy.log.count("'observation_masking.schema1.window_turn'") == 2
-        assert "configuration reloaded, schema1.enabled changed: OFF, enabled" in live.proxy.log
+        assert (
+            "configuration reloaded, schema1.enabled changed: OFF, as schema1.enabled"
+            in live.proxy.log
+        )
         assert eventually(lambda: len(live.records()) == 6 or None)
 
 

@@ -102,7 +102,7 @@ def test_in_the_environment_of_a_running_proxy_all_is_well(
     found = ask(home, "--", script(home, sys.executable), **variables)
     assert found.code == 0
     assert ["ok"] == found.levels("Proxy")
-    assert "ON, window of 2 tool turns" in found.says("Proxy")
+    assert "ON: keeps the results of the last 2 rounds of tool calls" in found.says("Proxy")
     assert ["ok"] == found.levels("Command")
     assert ["ok", "ok"] == found.levels("Certificates")
 

@@ -244,4 +244,4 @@ def test_a_conversation_is_observed_from_the_request_after_a_change(
         live.configure(everything)
         sent, arrived, record = send(live, TURNS)
         assert (sent, "holdout", "warm") == (arrived, record["group"], record["prefix"])
-        assert "100% of the conversations are observed only" in live.proxy.log
+        assert "only observes 100% of the conversations" in live.proxy.log

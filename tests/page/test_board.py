@@ -356,7 +356,7 @@ def test_how_the_proxy_is_and_where_is_told() -> None:
         "unopened": {"h": 1_000}, "unserved": 2,
     }  # fmt: skip
     assert {
-        "state": "ON. Run 5eed, x.",
+        "state": "ON. This run is 5eed, tagged x.",
         "warning": "Passed undecrypted and unmasked, as a certificate isn't trusted: h (1,000). "
         "obsmask doctor says what to do. 2 requests used an unsupported API format.",
         "command": "obsmask run --proxy 127.0.0.1:8081 -- claude",

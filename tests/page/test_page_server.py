@@ -149,7 +149,7 @@ def test_events_tell_everything_and_then_what_is_new(server: PageServer) -> None
         assert "text/event-stream" == stream.headers["content-type"]
         lines = stream.iter_lines()
         first = read_event(lines)
-        assert ("ON. Run 5eed0001.", True, ["a"]) == (
+        assert ("ON. This run is 5eed0001.", True, ["a"]) == (
             first["texts"]["state"],
             first["is_whole"],
             [each["key"] for each in first["conversations"]],

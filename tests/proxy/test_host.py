@@ -93,7 +93,7 @@ def test_no_escape_character_reaches_the_start_line(tmp_path: Path) -> None:
     (tmp_path / "a\n\x1b.toml").write_text(ODD, encoding="utf-8")
     line = render_start(ConfigFile(tmp_path / "a\n\x1b.toml"))
     assert line.isprintable()
-    assert "redaction of \N{REPLACEMENT CHARACTER}[31mlöschen" in line
+    assert "redacts the results of \N{REPLACEMENT CHARACTER}[31mlöschen" in line
 
 
 def test_no_escape_character_reaches_a_message() -> None:

@@ -81,7 +81,7 @@ def health(**changes: object) -> Health:
     told = {
         **describe_software(Settings()),
         "run": "0" * 8,
-        "state": "observation-masking 0.1.0 ON, window of 8 tool turns",
+        "state": "observation-masking 0.1.0 ON: masks others at once",
         "is_masking": True,
         "config": "/c.toml",
         "records": None,
