@@ -24,12 +24,11 @@ from masking.conversation import Conversation, Request, index_request
 from masking.errors import WireError
 from masking.memory import Memories, digest_opening, estimate_lifetime, is_held_out
 from masking.model import Decision
-from masking.prices import find_pricing
 from masking.proof import Prover
 from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Step
 from masking.server_history import PendingAnswer, ServerHeldRequest, ServerHistories
-from masking.window import price_boundary
+from masking.window import price_boundary, price_request
 from masking.wire import OnHistoryEdit
 
 
@@ -297,14 +296,7 @@ def price(received: Received, request: Request, model: str | None) -> Priced:
     Raises ConfigError for a price list that cannot be used, OSError for one that cannot be read.
     """
     marks, prices = request.marks, received.settings.price_settings
-    pricing = find_pricing(
-        prices,
-        received.host,
-        model,
-        is_marked=marks.are_there,
-        lifetime=marks.last_lifetime,
-        tier=request.tier,
-    )
+    pricing = price_request(prices, received.host, model, request)
     scope = blake2b(f"{received.host}\n{model}".encode(), key=received.account, digest_size=16)
     return Priced(
         model=model,

@@ -23,12 +23,12 @@ from masking.conversation import Conversation, take_apart
 from masking.errors import WireError
 from masking.memory import BoundaryMemory, Memories
 from masking.model import Reason
-from masking.prices import PriceSettings, Pricing, find_pricing
+from masking.prices import PriceSettings, Pricing
 from masking.request_cache import RequestCache
 from masking.rewrite import Step, Strategies
 from masking.roads import ROADS, OtherRoads, RoadName, Untaken
 from masking.tokens import TokenCounter
-from masking.window import MaskPolicy, price_boundary
+from masking.window import MaskPolicy, price_boundary, price_request
 from masking.wire import CHAT, Usage, WireFormat
 
 
@@ -163,15 +163,8 @@ class ReplaySettings:
 
     def find_pricing(self, recorded: RecordedRequest, conversation: Conversation) -> Pricing:
         """Return the prices by which a request is billed."""
-        marks = conversation.marks
-        pricing = find_pricing(
-            self.price_settings,
-            None if self.model else recorded.host,
-            conversation.model,
-            is_marked=marks.are_there,
-            lifetime=marks.last_lifetime,
-            tier=conversation.request.tier,
-        )
+        host, request = None if self.model else recorded.host, conversation.request
+        pricing = price_request(self.price_settings, host, request.model, request)
         return pricing if self.ttl is None else pricing.forget_after(self.ttl)
 
     def cache_scope(self, recorded: RecordedRequest, conversation: Conversation) -> bytes:

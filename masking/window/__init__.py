@@ -1,6 +1,13 @@
 """The window: tool results older than a number of tool turns become placeholders."""
 
-from masking.window.boundary import FREE, BoundaryPosition, BoundaryPrices, lay_out, price_boundary
+from masking.window.boundary import (
+    FREE,
+    BoundaryPosition,
+    BoundaryPrices,
+    lay_out,
+    price_boundary,
+    price_request,
+)
 from masking.window.decide import CallKey, call_key, decide
 from masking.window.placeholder import (
     RECALL_ID_CHARS,
@@ -36,6 +43,7 @@ __all__ = [
     "parse_marker",
     "parse_template",
     "price_boundary",
+    "price_request",
     "recall_id",
     "recall_id_of",
 ]

@@ -20,10 +20,18 @@ from heapq import heappop, heappush
 from itertools import accumulate
 from typing import NamedTuple
 
-from masking.conversation import Conversation
+from masking.conversation import Conversation, Request
 from masking.history import Copyable, History
 from masking.model import KeepReason, Target
-from masking.prices import LATEST_ENDS, PriceStep, Pricing, ReadsAt, fits_window
+from masking.prices import (
+    LATEST_ENDS,
+    PriceSettings,
+    PriceStep,
+    Pricing,
+    ReadsAt,
+    find_pricing,
+    fits_window,
+)
 from masking.window.policy import MaskPolicy
 from masking.wire.format import Marks, measure_charges
 
@@ -73,6 +81,16 @@ class BoundaryPrices:
 
 FREE = BoundaryPrices()
 """The prices where nothing is cached, or nobody knows: the window slides."""
+
+
+def price_request(
+    settings: PriceSettings, host: str | None, model: str | None, request: Request
+) -> Pricing:
+    """Return the prices of a request, given its marks and its tier, as `find_pricing` does."""
+    asked, lifetime = request.marks.are_there, request.marks.last_lifetime
+    return find_pricing(
+        settings, host, model, is_marked=asked, lifetime=lifetime, tier=request.tier
+    )
 
 
 def price_boundary(

@@ -26,10 +26,10 @@ from addon.replay.files import RecordedConversation
 from addon.replay.replay import Session
 from masking.conversation import Conversation
 from masking.model import Decision
-from masking.prices import PriceSettings, Pricing, find_pricing
+from masking.prices import PriceSettings, Pricing
 from masking.rewrite import read_request
 from masking.tokens import TokenCounter
-from masking.window import BoundaryPrices, MaskPolicy, lay_out, price_boundary
+from masking.window import BoundaryPrices, MaskPolicy, lay_out, price_boundary, price_request
 from masking.window.boundary import Boundary, window_edge
 from masking.window.decide import evaluate, measure_candidates
 from masking.wire.messages import MESSAGES
@@ -142,10 +142,8 @@ def compare_case(session: Session, policy: MaskPolicy, case: Case) -> Outcome:
     bodies = [*read_bodies(session)]
     marked = [case.marker(add_head(body)) for body in bodies]
     request = read_request(json.dumps({**marked[-1], "model": case.model}).encode(), MESSAGES)
-    pricing = find_pricing(
-        PriceSettings(), HOSTS[case.model.partition("-")[0]], case.model,
-        is_marked=request.marks.are_there, lifetime=next(reversed(request.marks.lifetimes), None),
-    )  # fmt: skip
+    host = HOSTS[case.model.partition("-")[0]]
+    pricing = price_request(PriceSettings(), host, case.model, request.request)
     boundary = price_boundary(pricing, marks=request.marks)
     rendering = policy.rendering if boundary.slides else policy.shrinking_rendering
     decisions = evaluate(request.results, policy, rendering, request.history)
