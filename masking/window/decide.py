@@ -475,7 +475,7 @@ def find_tool_reason(
 ) -> Literal["kept_tool", "unlisted_tool"] | None:
     """Return why a tool's results stay; None if they need not. No glob names an unknown tool.
 
-    They do if it is `kept`, and if only some are `listed`, and it is none of them.
+    They stay if it is `kept`, or if only some are `listed` and it is none of them.
     """
     if tool is not None and kept and matches(tool, kept):
         return "kept_tool"
