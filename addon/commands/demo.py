@@ -44,9 +44,9 @@ from addon.recordings.flows import FlowSession
 from addon.recordings.replies import Provider, RecordedReply, read_replies, running_provider
 from addon.records.file import read_records
 from addon.records.record import RequestRecord
-from addon.records.words import INPUT_TOKENS, Currency, render_bill
+from addon.records.words import Currency, find_common_currency, render_bill
 from addon.replay.replay import RecordedRequest, ReplaySettings, replay
-from masking.accounting import Bill, Money
+from masking.accounting import NO_BILL, Bill, Money
 from masking.config import ROOT, Settings, parse_settings
 from masking.tokens import TokenCounter
 
@@ -153,13 +153,12 @@ def run_demo(console: Console, session: str = _DEFAULT, *, shows_all: bool = Fal
 
 class PlayedRequest(NamedTuple):
     """A request: the texts of its tool results as the agent wrote them and as they arrived, what
-    it costs and in what that is told, and the addon's record.
+    it costs, and the addon's record.
     """
 
     written: Sequence[str]
     sent: Sequence[str]
     bill: Bill
-    currency: Currency
     record: RequestRecord
 
 
@@ -189,17 +188,16 @@ def _play(demo: Demo, replies: Sequence[RecordedReply], console: Console) -> lis
             written=tuple(result.text for result in reply.read(reply.body).results),
             sent=tuple(result.text for result in reply.read(received).results),
             bill=bill,
-            currency=currency,
             record=record,
         )
-        for reply, received, (bill, currency), record in zip(
+        for reply, received, bill, record in zip(
             replies, provider.received, bills, records, strict=True
         )
     ]
 
 
-def _replay(recording: Path, config: Path) -> Iterator[tuple[Bill, Currency]]:
-    """Yield what each request costs, without masking and with it, and in what that is told."""
+def _replay(recording: Path, config: Path) -> Iterator[Bill]:
+    """Yield what each request costs, without masking and with it."""
     settings = parse_settings(config.read_bytes()) or Settings()
     replay_settings = ReplaySettings(
         strategies=settings.strategies, price_settings=settings.price_settings
@@ -207,8 +205,7 @@ def _replay(recording: Path, config: Path) -> Iterator[tuple[Bill, Currency]]:
     recorded = FlowSession(path=recording).requests()
     session = _Session(recording.name, tuple(replace(each, usage=None) for each in recorded))
     for request in replay(session, replay_settings, TokenCounter()):
-        seller, bill = request.pricing.borrowed_from, request.entry.bill
-        yield bill, Currency(bill.is_in_dollars, () if seller is None else (seller,))
+        yield request.entry.bill
 
 
 class _Session(NamedTuple):
@@ -298,8 +295,7 @@ _BAR_WIDTH = 24
 
 def render_headline(played: Sequence[PlayedRequest]) -> str:
     """Return what the session's input cost, and what it would have cost without masking."""
-    currency = find_currency(played)
-    amounts = [_find_amounts(each, currency) for each in played]
+    currency, amounts = _list_amounts(played)
     before, after = (sum(column) for column in zip(*amounts, strict=True))
     return f"Input {render_bill(Money(len(played), before, after), currency)}"
 
@@ -318,8 +314,7 @@ def render_table(
     played: Sequence[PlayedRequest], bars: tuple[str, str] = _BLOCKS, *, shows_all: bool = False
 ) -> Table:
     """Return a table of the bill so far: the requests around each move, or all."""
-    currency = find_currency(played)
-    amounts = [_find_amounts(each, currency) for each in played]
+    currency, amounts = _list_amounts(played)
     without, with_it = ([*accumulate(column)] for column in zip(*amounts, strict=True))
     replaced = [each.record.replaced for each in played]
     shown = range(len(played)) if shows_all else choose_rows(replaced, without, with_it)
@@ -370,18 +365,13 @@ def _render_cell(amount: float, currency: Currency) -> str:
     return f"{'-' if round(amount, 3) < 0 else ''}${abs(amount):,.3f}"
 
 
-def find_currency(played: Sequence[PlayedRequest]) -> Currency:
-    """Return in what the session's cost is told: dollars if the price of all of it is known."""
-    if not all(each.currency.is_dollars for each in played):
-        return INPUT_TOKENS
-    sellers = dict.fromkeys(name for each in played for name in each.currency.borrowed_from)
-    return Currency(borrowed_from=tuple(sellers))
-
-
-def _find_amounts(played: PlayedRequest, currency: Currency) -> tuple[float, float]:
-    """Return what a request costs without masking and with it."""
-    money = currency.choose(played.bill)
-    return money.before, money.after
+def _list_amounts(
+    played: Sequence[PlayedRequest],
+) -> tuple[Currency, list[tuple[float, float]]]:
+    """Return what each request costs without masking and with it, and in what that is told."""
+    currency = find_common_currency(sum((each.bill for each in played), start=NO_BILL))
+    money = [currency.choose(each.bill) for each in played]
+    return currency, [(each.before, each.after) for each in money]
 
 
 def find_example(played: Sequence[PlayedRequest]) -> Example | None:

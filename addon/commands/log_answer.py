@@ -23,8 +23,8 @@ from addon.places import abbreviate, state_folder
 from addon.records.words import (
     BOUND,
     INPUT_TOKENS,
-    Currency,
     count_requests,
+    find_common_currency,
     find_currency,
     render_bill,
     render_dollars,
@@ -193,7 +193,7 @@ def _list_answers(answer: LogAnswer) -> Iterator[str]:
         yield f"Output cost another {render_dollars(bill.answer_dollars)} either way."
     if bill.unpriced.requests and bill.is_in_dollars:
         requests = pluralize(bill.unpriced.requests, "request")
-        worth = f"{bill.unpriced.before:,.0f} input tokens"
+        worth = INPUT_TOKENS.render(bill.unpriced.before)
         yield f"Not in dollars, as no price is known: {requests} worth {worth}."
 
 
@@ -252,14 +252,12 @@ def _name_length(length: int) -> str:
 def _render_cells(group: Group) -> tuple[str, ...]:
     bill, money = group.bill, group.bill.shown
     before, saved = money.before, money.saved
-    currency = Currency(is_dollars=bill.is_in_dollars)
-    unit = "" if bill.is_in_dollars else " tokens"
-    is_known = bill.is_saving_known
+    is_known, render = bill.is_saving_known, find_currency(bill).render_short
     return (
         f"{group.sessions:,}",
         f"{bill.tokens.requests:,}",
-        f"{currency.render_bare(before)}{unit}",
-        f"{currency.render_bare(before - saved)}{unit}" if is_known else "not known",
+        render(before),
+        render(before - saved) if is_known else "not known",
         _render_saved(before, saved, money.error) if is_known else "",
     )
 
@@ -287,10 +285,9 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
                 f"or name what was hidden, {rereads.quoted / calls:.1%} quote it."
             )
         yield line
-    currency = Currency(is_dollars=answer.bill.is_in_dollars)
-    if told := describe_arrival(
-        hidden.arrival, hidden.chosen_rereads.calls, answer.bill.shown, currency
-    ):
+    money, currency = answer.bill.shown, find_currency(answer.bill)
+    calls = hidden.chosen_rereads.calls
+    if told := describe_arrival(hidden.arrival, calls, money, currency):
         yield told
     if hidden.recorded.tokens.requests:
         yield describe_recorded(hidden.recorded, answer.bill.tokens.requests)
@@ -311,7 +308,7 @@ def _explain(answer: LogAnswer, account: Account | None) -> Iterator[str]:
         old, new = (answer.accounts.get(kind, Group()).bill for kind in ("old", "new"))
         gain = old.shown.saved - new.shown.saved
         if gain > old.shown.error:
-            more = render_dollars(gain) if old.is_in_dollars else f"{gain:,.0f} tokens"
+            more = find_currency(old).render_short(gain)
             yield (
                 f"Another {more} would have been saved on an Anthropic account {_ACCOUNTS['old']}, "
                 "which takes more changes (--account old or new)."
@@ -323,7 +320,7 @@ def describe_recorded(bill: Bill, requests: int) -> str:
 
     requests: of how many the reader thinks.
     """
-    money, currency = bill.of_all, find_currency(bill) if bill.is_all_in_dollars else INPUT_TOKENS
+    money, currency = bill.of_all, find_common_currency(bill)
     some = "" if money.requests == requests else f" of {count_requests(money.requests)}"
     return f"Masked already when it was recorded: input{some} {render_bill(money, currency)}."
 
@@ -341,8 +338,7 @@ def _describe_masked(answer: LogAnswer) -> str:
 def _count_sessions(groups: Collection[Group]) -> str:
     """Return how many sessions are in some groups, and what they cost: `2 sessions ($1.51)`."""
     bill = sum((each.bill for each in groups), start=NO_BILL)
-    paid = bill.shown.before
-    amount = render_dollars(paid) if bill.is_in_dollars else f"{paid:,.0f} tokens"
+    amount = find_currency(bill).render_short(bill.shown.before)
     return f"{pluralize(sum(each.sessions for each in groups), 'session')} ({amount})"
 
 

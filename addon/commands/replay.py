@@ -49,7 +49,6 @@ from addon.commands.work import SessionWork, counter, log_of, open_work
 from addon.counts import pluralize, pluralize_part
 from addon.records.build import describe_entry, describe_pricing
 from addon.records.words import (
-    find_currency,
     render_bill,
     render_range,
 )
@@ -583,9 +582,8 @@ class ReplayTable:
         """Yield what is printed."""
         rows, whole = [*self.totals, *self.rows], self.whole
         currency = whole.currency
-        named = find_currency(whole.bill) if currency.is_dollars else currency
         requests = pluralize(whole.requests, "request")
-        yield f"The prompts of {requests}; costs in {named.full_name}\n"
+        yield f"The prompts of {requests}; costs in {currency.full_name}\n"
         costs = (*_COSTS, *(_PARTS if any(each.arrival.results for _, each in rows) else ()))
         table = self._render((*self.first, *_TOKENS, *costs, *_CALLS))
         if fits(table, console, options, [printable(name) for name, _ in rows], _LEAST_NAME):
@@ -601,7 +599,7 @@ class ReplayTable:
         if told := describe_arrival(whole.arrival, whole.chosen_rereads.calls, money, currency):
             yield f"\n{told}"
         if money.before and (self.totals or len(self.rows) == 1):  # else it differs from row to row
-            yield f"\nInput {render_bill(money, named)}{render_range(money)}."
+            yield f"\nInput {render_bill(money, currency)}{render_range(money)}."
         if whole.recorded.tokens.requests:
             yield f"\n{describe_recorded(whole.recorded, whole.requests)}"
 

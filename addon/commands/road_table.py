@@ -33,11 +33,7 @@ def _list_cells(bill: Bill, roads: Sequence[Road]) -> Iterator[str]:
     """Yield what was paid, then what each road would have cost: `$1.02 (-22% ±1)`."""
     currency = find_currency(bill)
     paid = bill.shown.after
-    yield (
-        currency.render_bare(paid)
-        if currency.is_dollars
-        else f"{currency.render_bare(paid)} tokens"
-    )
+    yield currency.render_short(paid)
     for road in roads:
         beside = bill.roads.get(road.name)
         yield "" if beside is None else _render_cell(beside, paid, currency)

@@ -52,7 +52,6 @@ from addon.config import advise, locate_config
 from addon.config_commands import Advice, render_toml
 from addon.counts import pluralize
 from addon.records.words import (
-    INPUT_TOKENS,
     Currency,
     find_currency,
     render_left,
@@ -242,9 +241,7 @@ def _send_all(outcome: Outcome, changes: Changes) -> Outcome:
 
 
 def _find_currency(result: ReplayResult) -> Currency:
-    bill = result.answer.bill if result.found else result.totals.bill
-    is_dollars = bill.is_in_dollars if result.found else bill.is_all_in_dollars
-    return find_currency(bill) if is_dollars else INPUT_TOKENS
+    return find_currency(result.answer.bill) if result.found else result.totals.currency
 
 
 # The table

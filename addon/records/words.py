@@ -54,6 +54,10 @@ class Currency:
         """Return an amount that stands beside one from `render`: `$0.43`, `12,300`."""
         return render_dollars(amount) if self.is_dollars else f"{amount:,.0f}"
 
+    def render_short(self, amount: float) -> str:
+        """Return an amount where there is little room: `$0.43`, `12,300 tokens`."""
+        return self.render_bare(amount) if self.is_dollars else f"{amount:,.0f} tokens"
+
     def choose(self, bill: Bill) -> Money:
         """Return a bill's money in this currency."""
         return bill.dollars if self.is_dollars else bill.tokens
@@ -111,6 +115,11 @@ def find_currency(bill: Bill) -> Currency:
         is_plan=bool(bill.on_plan),
         standard_for=tuple(sorted(bill.standard)),
     )
+
+
+def find_common_currency(bill: Bill) -> Currency:
+    """Return in what the money of all requests is told: dollars if the price of each is known."""
+    return find_currency(bill) if bill.is_all_in_dollars else INPUT_TOKENS
 
 
 def render_dollars(dollars: float) -> str:
@@ -353,8 +362,7 @@ def _render_request_bill(record: RequestRecord, so_far: Bill) -> Iterator[str]:
     yield f"{render_cost(record)}, {render_prices(record)}"
     if not round(so_far.tokens.saved, 1):
         return
-    money = so_far.of_all
-    currency = find_currency(so_far) if so_far.is_all_in_dollars else INPUT_TOKENS
+    money, currency = so_far.of_all, find_common_currency(so_far)
     net = "about 0"
     if not is_about_nothing(money.saved, money.error):
         sign = "" if money.saved < 0 else "+"
@@ -569,7 +577,7 @@ def list_arrival(tally: Tally, bill: Bill, *, is_dry_run: bool = False) -> Itera
         return
     yield from list_parts(bill)
     if held.tokens.requests:
-        money, currency = held.of_all, DOLLARS if held.is_all_in_dollars else INPUT_TOKENS
+        money, currency = held.of_all, find_common_currency(held)
         yield (
             f"about {_render_amount(money.saved, money.error, currency)} "
             f"{'would have been ' if is_dry_run else ''}saved at arrival in "

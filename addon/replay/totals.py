@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
-from addon.records.words import DOLLARS, INPUT_TOKENS, Currency
+from addon.records.words import Currency, find_common_currency
 from addon.replay.references import SessionReferences
 from addon.replay.replay import ReplayedRequest, ReplaySettings, Session, replay_side_by_side
 from addon.replay.reread import (
@@ -205,7 +205,7 @@ class Totals:
     @property
     def currency(self) -> Currency:
         """The currency to report in: dollars if every request has a known price."""
-        return DOLLARS if self.bill.is_all_in_dollars else INPUT_TOKENS
+        return find_common_currency(self.bill)
 
     def __add__(self, other: "Totals") -> "Totals":
         """Return the totals of two groups of requests together."""

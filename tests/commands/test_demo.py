@@ -19,7 +19,6 @@ from addon.commands.demo import (
 )
 from addon.commands.main import main
 from addon.places import shipped
-from addon.records.words import INPUT_TOKENS
 from masking.accounting import NO_BILL
 from tests.support.made_up_records import record
 from tests.support.places import ROOT
@@ -127,7 +126,7 @@ def test_the_demo_plays_sessions_of_other_wire_formats(
 
 def played(written: Sequence[str], sent: Sequence[str]) -> PlayedRequest:
     """Return a request with tool results of these texts, before and after."""
-    return PlayedRequest(written, sent, NO_BILL, INPUT_TOKENS, record=record())
+    return PlayedRequest(written, sent, NO_BILL, record=record())
 
 
 WHOLE = played(["task", "long result"], ["task", "long result"])

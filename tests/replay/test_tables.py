@@ -64,7 +64,8 @@ def summed(
     money = Money(42, before, after, Margin(error), asked_again)
     bill = Bill(tokens=money, unpriced=money)
     if currency.is_dollars:
-        bill = Bill(tokens=money, dollars=money)
+        borrowed = dict.fromkeys(currency.borrowed_from, 42)
+        bill = Bill(tokens=money, dollars=money, borrowed=borrowed)
     return Totals(requests=42, bill=bill)
 
 
@@ -77,6 +78,11 @@ def summed(
             summed(9.0, 6.0, asked_again=3),
             "$3.00 (33%) would be saved; 26% if asked again",
             id="with calls that asked again",
+        ),
+        pytest.param(
+            summed(9.0, 6.0, currency=Currency(borrowed_from=("OpenAI",))),
+            "About $3.00 (33%) would be saved",
+            id="at another's price",
         ),
         pytest.param(summed(81.7, 80.9), "$0.80 (1%) would be saved", id="a little"),
         pytest.param(summed(0.5, 0.55), "$0.05 (10%) would be lost", id="lost"),
