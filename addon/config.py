@@ -388,15 +388,6 @@ def render_recall(settings: Settings, advice: Advice) -> str | None:
     return printable(line)
 
 
-def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> str:
-    """Return the line that says why there is no page, and what to set."""
-    problem = os.strerror(error.errno) if error.errno else str(error)  # its own names the address
-    return (
-        f"no page at {settings.host}:{settings.port}: {problem}; "
-        f"for any free port: {advice.change({'page.port': 0})}"
-    )
-
-
 def _render_strategies(settings: Settings) -> Iterator[str]:
     """Yield what is done, in words that begin with a verb."""
     policy, redaction = settings.policy, settings.strategies.redaction

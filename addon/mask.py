@@ -13,15 +13,9 @@ from mitmproxy import ctx, exceptions
 from mitmproxy.addonmanager import Loader
 from mitmproxy.options import Options
 
-from addon.config import (
-    locate_config,
-    render_no_page,
-    render_recall,
-    render_start,
-)
+from addon.config import locate_config, render_recall, render_start
 from addon.config_commands import Advice
 from addon.engine import Engine
-from addon.places import state_folder
 from addon.proxy.flows import Flows
 from addon.proxy.health import HealthEndpoint
 from addon.proxy.host import prepare_host
@@ -107,23 +101,14 @@ class ObservationMasking:
         if not ctx.options.server or self._page is not None:
             return
         if settings.page.enabled:
-            from addon.page.history import History
-            from addon.page.server import PageServer
+            from addon.page.server import serve_page
 
-            try:
-                self._page = PageServer(
-                    settings.page,
-                    self._health.describe_run,
-                    engine.log.log,
-                    History(state_folder, engine.recorder.find_path),
-                )
-            except OSError as error:
-                logger.warning(render_no_page(settings.page, error, advice))
-            else:
+            log, records = engine.log.log, engine.recorder.find_path
+            self._page = serve_page(config, self._health.describe_run, log, records)
+            if self._page:
                 engine.recorder.sinks.append(self._page.add)
                 self._health.page_url = self._page.url
                 self._health.proxy = next(find_listening(), None)
-                logger.info(f"page: {self._page.url}")
         engine.announce(self._health.page_url)
 
     def done(self) -> None:

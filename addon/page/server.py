@@ -6,22 +6,52 @@ connection, so that a start costs nothing, and a proxy whose page nobody opens h
 
 import asyncio
 import logging
+import os
 import selectors
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
+from addon.config import ConfigFile
+from addon.config_commands import Advice
 from addon.network import Address, is_loopback
 from addon.page.board import Board, Described
 from addon.page.history import History
 from addon.page.prometheus import Counters
+from addon.places import state_folder
 from addon.records.record import RequestRecord
 from masking.config import PageSettings
+
+logger = logging.getLogger("observation_masking")
 
 _SECONDS_TO_END = 2.0
 """How long the end of the proxy waits for the page to notify its readers."""
 
 Log = Callable[[int, str], None]
+
+
+def serve_page(
+    config: ConfigFile, describe_run: Callable[[], Described], log: Log, records: Callable[[], Path]
+) -> "PageServer | None":
+    """Serve the page of a proxy, and say where; None if its address cannot be had."""
+    settings, history = config.settings.page, History(state_folder, records)
+    try:
+        page = PageServer(settings, describe_run, log, history)
+    except OSError as error:
+        logger.warning(render_no_page(settings, error, config.advice))
+        return None
+    logger.info(f"page: {page.url}")
+    return page
+
+
+def render_no_page(settings: PageSettings, error: OSError, advice: Advice) -> str:
+    """Return the line that says why there is no page, and what to set."""
+    problem = os.strerror(error.errno) if error.errno else str(error)  # its own names the address
+    return (
+        f"no page at {settings.host}:{settings.port}: {problem}; "
+        f"for any free port: {advice.change({'page.port': 0})}"
+    )
 
 
 class PageServer:

@@ -21,10 +21,11 @@ from addon.commands.doctor.storage import check_accounts, read_accounts
 from addon.commands.main import main
 from addon.commands.page import explain_no_page
 from addon.commands.run import Ended, Remedies, render_end
-from addon.config import ConfigFile, render_no_page, render_recall, user_config
+from addon.config import ConfigFile, render_recall, user_config
 from addon.config_commands import Advice
 from addon.mask import render_recording
 from addon.network import Address
+from addon.page.server import render_no_page
 from addon.proxy.health import Health
 from addon.proxy.websocket import explain_closed, explain_passed
 from addon.records.advice import Warnings, render_uncached
@@ -142,7 +143,7 @@ PRINTED: dict[str, list[Printed]] = {
         ),
     ],
     "addon.config.render_recall": [lambda _: render_recall(_recalled(), ADVICE) or ""],
-    "addon.config.render_no_page": [
+    "addon.page.server.render_no_page": [
         lambda _: render_no_page(PageSettings(port=80), OSError(13, "denied"), ADVICE)
     ],
     "addon.mask.render_recording": [

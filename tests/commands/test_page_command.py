@@ -10,8 +10,8 @@ import pytest
 
 from addon.commands.main import main
 from addon.commands.page import open_page
-from addon.config import render_no_page
 from addon.config_commands import Advice
+from addon.page.server import render_no_page
 from addon.records.sessions import RunFile, Running
 from masking.config import PageSettings
 from tests.support.ports import hold_port

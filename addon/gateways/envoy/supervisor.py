@@ -22,13 +22,11 @@ from addon.config import (
     ConfigWatch,
     FoundConfig,
     render_change,
-    render_no_page,
     render_recall,
     render_start,
     without_memory,
 )
 from addon.network import Address, bracket
-from addon.places import state_folder
 from addon.records.file import RecordFile
 from addon.records.record import RequestRecord
 from addon.records.tally import Totals
@@ -214,20 +212,14 @@ class _Supervisor:
                     self._page.add(record)
 
     def _open_page(self) -> None:
-        """Serve the page, if it is wanted. What keeps it away is a warning."""
-        settings = self._config.settings.page
-        if not settings.enabled:
-            return
-        from addon.page.history import History
-        from addon.page.server import PageServer
+        """Serve the page, if it is wanted."""
+        config, log = self._config, self._log.log
+        if config.settings.page.enabled:
+            from addon.page.server import serve_page
 
-        try:
-            history = History(state_folder, lambda: RecordFile(self._config.settings.metrics).path)
-            self._page = PageServer(settings, self._describe, self._log.log, history)
-        except OSError as error:
-            logger.warning(render_no_page(settings, error, self._config.advice))
-            return
-        logger.info(f"page: {self._page.url}")
+            self._page = serve_page(
+                config, self._describe, log, lambda: RecordFile(config.settings.metrics).path
+            )
 
     def _describe(self) -> Mapping[str, object]:
         """Return how the service is, for its page; any thread may ask."""
@@ -235,8 +227,6 @@ class _Supervisor:
             "name": self._run,
             "tag": self._service.tag,
             "state": render_start(self._config),
-            "unopened": {},
-            "unserved": 0,
         }
 
     def _note_change(self, change: Change) -> None:
