@@ -26,7 +26,7 @@ from addon.proxy.routes import BaseUrlRouter, find_listening
 from addon.proxy.tls import Passthrough
 from addon.proxy.unsupported import UnsupportedTraffic
 from addon.proxy.websocket import Websockets
-from addon.records.words import render_totals
+from addon.records.words import list_unmaskable, render_totals
 from addon.request import one_line
 from masking.config import Settings
 from masking.errors import ConfigError, printable
@@ -122,8 +122,11 @@ class ObservationMasking:
             if self._page:
                 self._page.close()
             engine.log.flush()
-            others = f"{self._unsupported.render_total()}{self._passthrough.render_total()}"
-            logger.info(f"{render_totals(recorder.totals)}{others}{recorder.left_out}")
+            totals = (
+                f"{render_totals(recorder.totals)}{self._unsupported.render_total()}",
+                *list_unmaskable(self._passthrough.passed, 0),
+            )
+            logger.info(f"{'; '.join(totals)}{recorder.left_out}")
             if self._mcp.totals.responses:
                 logger.info(str(self._mcp.totals))
         self._host.close()

@@ -59,6 +59,7 @@ from addon.records.words import (
     WhyUnmasked,
     count_requests,
     explain_passed,
+    list_unmaskable,
     render_last_line,
     render_outgrown,
     tell_roads,
@@ -605,13 +606,7 @@ def _render_parts(
         yield f"{passed}: {remedies.signed} changes that"
     if tally.outgrown:
         yield render_outgrown(tally)
-    if health.unopened:
-        hosts = ", ".join(health.unopened)
-        count = sum(health.unopened.values())
-        connections = pluralize(count, "connection")
-        yield f"{connections} to {hosts} passed undecrypted, as a certificate isn't trusted"
-    if health.unserved:
-        yield f"{count_requests(health.unserved)} used an unsupported API format"
+    yield from list_unmaskable(health.unopened, health.unserved)
     if ended.past is not None:
         yield from _render_past(ended.past)
     if ended.lost_network:

@@ -23,6 +23,7 @@ from addon.records.words import (
     list_drops,
     list_rereads,
     list_resent,
+    list_unmaskable,
     render_headline,
     render_outgrown,
     render_tally,
@@ -62,19 +63,13 @@ def describe_view(view: View, run: Described) -> Described:
 
 def _describe_run(run: Described) -> Mapping[str, str]:
     """Return how the proxy is, what passes it unmasked, and how to send an agent through it."""
-    warnings = []
-    if unopened := run.get("unopened"):
-        hosts = ", ".join(f"{host} ({count:,})" for host, count in unopened.items())
-        warnings.append(
-            "Passed undecrypted and unmasked, as a certificate isn't trusted: "
-            f"{hosts}. obsmask doctor says what to do."
-        )
-    if unserved := run.get("unserved"):
-        warnings.append(f"{pluralize(unserved, 'request')} used an unsupported API format.")
+    passed = [*list_unmaskable(run.get("unopened", {}), run.get("unserved", 0))]
+    if run.get("unopened"):
+        passed.append("see obsmask doctor")
     tag = f", tagged {run['tag']}" if run.get("tag") else ""
     state = f"{run['state']}. This run is {run['name']}{tag}." if run.get("name") else ""
     command = f"obsmask run --proxy {run['proxy']} -- claude" if run.get("proxy") else ""
-    return {"state": state, "warning": " ".join(warnings), "command": command}
+    return {"state": state, "warning": " ".join(map(_as_sentence, passed)), "command": command}
 
 
 def _describe_total(view: View) -> Mapping[str, str]:

@@ -22,7 +22,6 @@ from mitmproxy.connection import Server
 from mitmproxy.proxy.mode_specs import ReverseMode
 from OpenSSL import SSL
 
-from addon.counts import pluralize
 from addon.engine import Engine
 from addon.proxy.health import NAME
 from addon.request import is_intercepted, one_line
@@ -47,9 +46,6 @@ _FORGET_SECONDS = 2 * LONGEST_DELAY
 
 _MAX_REMEMBERED = 1_000
 """Entries of each table below; a full one forgets its oldest."""
-
-_MAX_NAMED = 10
-"""Hosts that the totals of a run name."""
 
 _OTHER_HOSTS = "other hosts"
 
@@ -90,20 +86,6 @@ class Passthrough:
     def passed(self) -> dict[str, int]:
         """The connections that passed undecrypted for lack of trust, by host."""
         return {one_line(host): count for host, count in self._count_passed().items()}
-
-    def render_total(self) -> str:
-        """Return the part of a run's totals about such connections; "" if there were none."""
-        counts = self._count_passed().most_common()
-        if not counts:
-            return ""
-        named = [f"{count} to {one_line(host)}" for host, count in counts[:_MAX_NAMED]]
-        if rest := counts[_MAX_NAMED:]:
-            named.append(
-                f"{sum(count for _, count in rest)} to {pluralize(len(rest), 'more host')}"
-            )
-        return (
-            f"; connections passed undecrypted, as a certificate isn't trusted: {', '.join(named)}"
-        )
 
     def tls_clienthello(self, data: tls.ClientHelloData) -> None:
         """Decide whether a connection is opened."""

@@ -4,6 +4,7 @@ The log, the line at the end of `obsmask run`, `obsmask status`, the page and th
 `obsmask replay` take their words from here.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -1018,6 +1019,22 @@ def explain_passed(tally: Tally, why: str) -> WhyUnmasked:
 
 
 # A run of the proxy
+
+_MOST_HOSTS = 10
+
+
+def list_unmaskable(unopened: Mapping[str, int], unserved: int) -> Iterator[str]:
+    """Yield what passed a proxy that couldn't read it: connections to hosts, and requests."""
+    if unopened:
+        counts = Counter(unopened).most_common()
+        named = [f"{count:,} to {host}" for host, count in counts[:_MOST_HOSTS]]
+        if rest := counts[_MOST_HOSTS:]:
+            hosts = pluralize(len(rest), "more host")
+            named.append(f"{sum(count for _, count in rest):,} to {hosts}")
+        hosts = ", ".join(named)
+        yield f"connections passed undecrypted, as a certificate isn't trusted: {hosts}"
+    if unserved:
+        yield f"{count_requests(unserved)} used an unsupported API format"
 
 
 def render_totals(totals: Totals) -> str:

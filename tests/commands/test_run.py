@@ -148,8 +148,8 @@ def test_signed_requests_beside_masked_ones_are_told_of_with_what_has_them_maske
     [
         (
             {"unopened": {"a.example": 2, "b.example": 1}},
-            "; 3 connections to a.example, b.example passed undecrypted, as a certificate isn't "
-            "trusted; ",
+            "; connections passed undecrypted, as a certificate isn't trusted: 2 to a.example, "
+            "1 to b.example; ",
         ),
         ({"unserved": 4}, "; 4 requests used an unsupported API format; "),
         (

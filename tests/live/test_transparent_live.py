@@ -271,7 +271,7 @@ def test_settings_go_by_the_name_of_a_host_and_not_by_its_address(world: World, 
         assert 5 == done.returncode, done.stderr
         assert [expected] == [each.body for each in world.provider.requests[count:]]
         assert (
-            "1 connection to other.test passed undecrypted, as a certificate isn't trusted"
+            "connections passed undecrypted, as a certificate isn't trusted: 1 to other.test"
             in done.stderr
         )
 

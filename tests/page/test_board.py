@@ -357,8 +357,8 @@ def test_how_the_proxy_is_and_where_is_told() -> None:
     }  # fmt: skip
     assert {
         "state": "ON. This run is 5eed, tagged x.",
-        "warning": "Passed undecrypted and unmasked, as a certificate isn't trusted: h (1,000). "
-        "obsmask doctor says what to do. 2 requests used an unsupported API format.",
+        "warning": "Connections passed undecrypted, as a certificate isn't trusted: 1,000 to h. "
+        "2 requests used an unsupported API format. See obsmask doctor.",
         "command": "obsmask run --proxy 127.0.0.1:8081 -- claude",
     } == describe_view(filled().look(), run)["texts"]
 

@@ -22,7 +22,6 @@ from addon.proxy.tls import (
     LONGEST_DELAY,
     UNVERIFIED_SECONDS,
     Failure,
-    Passthrough,
     Peer,
     Trust,
     Unverified,
@@ -42,7 +41,6 @@ from tests.live.harness import (
     running_upstream,
     ssl_context,
 )
-from tests.proxy.engines import StandIn
 from tests.support.clock import Clock
 from tests.support.marks import as_one_test
 from tests.support.ports import hold_port
@@ -466,29 +464,6 @@ def post(client: httpx.Client, live: Live, path: str = CHAT) -> bytes:
     with client:
         client.post(live.sink.url(path), content=BODY)
     return live.sink.last(path).body
-
-
-@pytest.mark.parametrize(
-    ("passed", "expected"),
-    [
-        ({}, ""),
-        ({"a.example": 1, "b.example": 3}, ": 3 to b.example, 1 to a.example"),
-        (
-            {f"{n}.example": 99 - n for n in range(12)},
-            f": {', '.join(f'{99 - n} to {n}.example' for n in range(10))}, 177 to 2 more hosts",
-        ),
-    ],
-    ids=["none", "some", "many"],
-)
-def test_the_totals_name_the_hosts_with_the_most_unopened_connections(
-    passed: dict[str, int], expected: str
-) -> None:
-    trust = Trust()
-    trust.passed.update(passed)
-    total = Passthrough(StandIn().as_engine, trust).render_total()
-    assert expected == total.removeprefix(
-        "; connections passed undecrypted, as a certificate isn't trusted"
-    )
 
 
 @pytest.mark.live

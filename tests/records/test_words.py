@@ -14,6 +14,7 @@ from addon.records.words import (
     list_arrival,
     list_drops,
     list_rereads,
+    list_unmaskable,
     render_bill,
     render_change,
     render_cost,
@@ -1142,3 +1143,27 @@ def test_a_saving_is_told_with_what_is_left_if_calls_that_asked_again_cost_somet
 ) -> None:
     assert expected == render_range(Money(*sums, asked_again=calls))
     assert "" == render_range(Money(*sums, Margin(1.0), calls))
+
+
+@as_one_test
+@pytest.mark.parametrize(
+    ("unopened", "unserved", "expected"),
+    [
+        pytest.param({}, 0, [], id="nothing"),
+        pytest.param(
+            {"a.example": 1, "b.example": 3}, 0, [": 3 to b.example, 1 to a.example"], id="hosts"
+        ),
+        pytest.param(
+            {f"{n}.example": 99 - n for n in range(12)},
+            0,
+            [f": {', '.join(f'{99 - n} to {n}.example' for n in range(10))}, 177 to 2 more hosts"],
+            id="many hosts",
+        ),
+        pytest.param({}, 2, ["2 requests used an unsupported API format"], id="requests"),
+    ],
+)
+def test_what_a_proxy_could_not_read_is_told_everywhere_alike(
+    unopened: dict[str, int], unserved: int, expected: list[str]
+) -> None:
+    told = "connections passed undecrypted, as a certificate isn't trusted"
+    assert expected == [each.removeprefix(told) for each in list_unmaskable(unopened, unserved)]

@@ -17,6 +17,7 @@ from addon.proxy.environment import DIRECT_VARIABLES, render_call
 from addon.proxy.health import Health, check_health
 from addon.proxy.transparent import NetworkOptions, TransparentNetwork, find_missing
 from addon.proxy.upstream import NoProxy, read_upstream
+from addon.records.words import list_unmaskable
 from addon.request import is_intercepted
 from addon.vendors import VENDORS
 from addon.version import VERSION
@@ -145,17 +146,10 @@ def _check_health(
             f"That proxy could not write {pluralize(health.lost_records, 'record')}",
             f"df -h {shlex.quote(health.records or '.')}",
         )
-    for host, count in health.unopened.items():
-        yield note(
-            f"{pluralize(count, 'connection')} to {host} passed through that proxy unopened, "
-            "unmasked: a program does not trust its certificate",
-            render_call(address),
-        )
-    if health.unserved:
-        yield note(
-            f"{pluralize(health.unserved, 'request')} passed that proxy in a format that is not "
-            "masked"
-        )
+    for says in list_unmaskable(health.unopened, 0):
+        yield note(f"At that proxy, {says}", render_call(address))
+    for says in list_unmaskable({}, health.unserved):
+        yield note(f"At that proxy, {says}")
 
 
 def _read_set(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
