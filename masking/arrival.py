@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from masking.conversation import Conversation, index_request
 from masking.errors import ConfigError
 from masking.history_summary import BEGIN, find_blocks
-from masking.model import Call, Replacement, ToolResult, parse_arguments
+from masking.model import Call, Replacement, ToolResult, by_element, parse_arguments
 from masking.setting import check_settings, describes_settings, from_zero, globs, setting
 from masking.tokens import estimate_tokens
 from masking.window import CallKey, MaskPolicy, call_key, looks_like_error, recall_id
@@ -328,10 +328,11 @@ def find_asked(arrived: Arrived) -> Mapping[CallKey, bool]:
 
 def shorten(conversation: Conversation, long_results: Sequence[LongResult]) -> Arrived:
     """Return the request with these results shortened. Raises WireError if that cannot be done."""
-    replacements = [r for each in long_results for r in each.replacements]
+    results = conversation.results
+    replacements = by_element((results[each.place], each.replacements) for each in long_results)
     if not replacements:
         return Arrived(conversation, conversation, tuple(long_results))
-    request = conversation.request.shorten(replacements, conversation.list_path)
+    request = conversation.request.shorten(replacements)
     # If it must not be read, it was not until here.
     is_whole = request is conversation.request
     arrived = conversation if is_whole else index_request(request, is_held=True)

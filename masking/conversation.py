@@ -7,15 +7,17 @@ more than one element is worked out here: which call a result answers, in which 
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, product
+from itertools import product
 from operator import is_
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast
 
-from masking.edit.json_list import ListCut
-from masking.edit.splice import add, apply, splice
+from masking.edit.json_list import STAND_IN, ListCut, cut_list
+from masking.edit.json_text import decode
+from masking.edit.splice import add, apply, join_list, splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, Copyable, Fold, History
 from masking.model import (
@@ -26,6 +28,7 @@ from masking.model import (
     ElementSize,
     Path,
     Replacement,
+    Replacements,
     ToolResult,
     make,
     parse_arguments,
@@ -107,8 +110,9 @@ class ParsedElement:
     counted: its counted tokens.
     result_digests: a digest of each tool result, by which it is recognized.
     masked: the element as it was last masked, with what that depends on.
-    shortened: the element as it was last shortened at arrival; None if it would then read as
-        something else.
+    edited: the bytes that it last became by replacements.
+    shortened: the element as it was last shortened at arrival, with its bytes; None if it would
+        then read as something else.
     """
 
     item: Any
@@ -120,7 +124,10 @@ class ParsedElement:
     counted: CountedElement | None = field(default=None, init=False)
     result_digests: tuple[bytes, ...] | None = field(default=None, init=False)
     masked: MaskedElement | None = field(default=None, init=False)
-    shortened: "EditedElement[ParsedElement | None] | None" = field(default=None, init=False)
+    edited: "EditedElement[bytes] | None" = field(default=None, init=False)
+    shortened: "EditedElement[tuple[ParsedElement, bytes] | None] | None" = field(
+        default=None, init=False
+    )
 
 
 class EditedElement(NamedTuple, Generic[_Made]):
@@ -174,10 +181,7 @@ class Request:
     document: as decoded.
     path: that of the URL, without the query.
     head, history: facts about what stands before the list, and what was worked out from the list.
-    cut: how the body was cut into the elements of its list; None if it was not.
     """
-
-    cut: ListCut | None = None
 
     def __init__(
         self,
@@ -263,62 +267,92 @@ class Request:
         self._listed = path, items, parsed
         return self._listed
 
-    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
-        """Return the body after replacements in its list, proven as by `splice`."""
-        return self.splice(Edits(replacements), list_path)
+    @cached_property
+    def cut(self) -> ListCut:
+        """Its body, cut into the elements of the list and what stands around them.
+
+        What stands around them is proven to hold what is put there as its list (`request_cache`
+        says how); an element is proven to be the one as decoded when it is edited. Raises WireError
+        if there is no such cut.
+        """
+        path, items, _ = self.read_list()
+        for cut in cut_list(self.body, (path,)):
+            with suppress(WireError):  # the same bytes stand elsewhere, too
+                frame: Any = decode(STAND_IN.join((cut.head, cut.tail)))
+                is_list = follow(frame, path) == [decode(STAND_IN)]
+                if is_list and len(cut.elements) == len(items):
+                    return cut
+        raise WireError("cannot find the elements of the list")
 
     @cached_property
     def is_ascii(self) -> bool:
         """Whether the client's body is ASCII, so that new texts in it are escaped to that."""
         return self.body.isascii()
 
-    def shorten(self, replacements: Sequence[Replacement], list_path: Path) -> Self:
+    def shorten(self, replacements: Replacements) -> Self:
         """Return the request after results in its list were shortened, as read from its new body.
 
         An element that would not read as before, but for these texts, stays as it is. Raises
         WireError if the body cannot be edited and proven.
         """
         path, _, before = self.read_list()
-        parsed, made = [*before], list[Replacement]()
-        for at, wanted in by_element(replacements, list_path):
+        parsed, data = [*before], [*self.cut.elements] if self.body else [b""] * len(before)
+        for at, wanted in replacements.items():
             known = before[at]
             found = known.shortened
             if found is None or not found.is_of(wanted, self.is_ascii):
                 # Once for all requests that have the element.
-                short = self.shorten_element(known, inside_element(wanted, len(list_path)))
+                short = self._shorten_element(known, data[at], wanted)
                 known.shortened = found = EditedElement(wanted, self.is_ascii, short)
             if found.made is not None:
-                parsed[at] = found.made
-                made += wanted
-        if not made:
+                parsed[at], data[at] = found.made
+        if all(map(is_, parsed, before)):
             return self
         # All else of the request reads as before.
         items = [each.item for each in parsed]
         request = copy(self)
         request.document = put_list(self.document, path, items)
-        request.body = self.put_elements(parsed, Edits(tuple(made)), list_path)
         request.history = self.history.part("shortened")
         request._listed = path, items, parsed
+        if self.body:
+            request.cut = self.cut._replace(elements=data)
+            request.body = join_list(request.cut, Edits(), ascii_only=self.is_ascii)
         return request
 
-    def shorten_element(
-        self, known: ParsedElement, inside: tuple[Replacement, ...]
-    ) -> ParsedElement | None:
-        """Return an element after results were shortened; None if it would read otherwise."""
-        item = apply(cast(Mapping[str, object], known.item), Edits(inside))
-        element = read_shortened(self.wire, item, known.element)
-        return None if element is None else ParsedElement(item, element)
+    def _shorten_element(
+        self, known: ParsedElement, data: bytes, replacements: tuple[Replacement, ...]
+    ) -> tuple[ParsedElement, bytes] | None:
+        """Return an element after results were shortened, and its bytes; none without a body.
 
-    def put_elements(self, parsed: Sequence[ParsedElement], edits: Edits, list_path: Path) -> bytes:
-        """Return the body with these elements, which the edits make; empty if there is none."""
-        return self.splice(edits, list_path) if self.body else b""
-
-    def splice(self, edits: Edits, list_path: Path) -> bytes:
-        """Return the body after the edits, proven to decode to the document with exactly these.
-
-        Raises WireError if it cannot be done or proven.
+        None if it would read otherwise, or cannot be edited.
         """
-        return splice(self.body, self.document, edits, list_path, ascii_only=self.is_ascii)
+        if data:
+            try:
+                data = splice(data, known.item, replacements, ascii_only=self.is_ascii)
+            except WireError:
+                return None
+        item = apply(known.item, replacements)
+        element = read_shortened(self.wire, item, known.element)
+        return None if element is None else (ParsedElement(item, element), data)
+
+    def edit(self, edits: Edits) -> bytes:
+        """Return the body after the edits of its list, every other byte as it was.
+
+        What becomes of an element under the same replacements is the same in every request, so it
+        is made and proven once. The body needs no proof of its own: it was proven to be a list of
+        these elements in what stands around them, where any others may stand as well. Raises
+        WireError if it cannot be done or proven.
+        """
+        _, _, parsed = self.read_list()
+        data = [*self.cut.elements]
+        for at, wanted in edits.replacements.items():
+            known = parsed[at]
+            edited = known.edited
+            if edited is None or not edited.is_of(wanted, self.is_ascii):
+                made = splice(data[at], known.item, wanted, ascii_only=self.is_ascii)
+                known.edited = edited = EditedElement(wanted, self.is_ascii, made)
+            data[at] = edited.made
+        return join_list(self.cut._replace(elements=data), edits, ascii_only=self.is_ascii)
 
     def add(self, body: bytes, added: Added) -> bytes:
         """Return a body of this request, edited or not, with a value added outside of the list.
@@ -327,19 +361,6 @@ class Request:
         """
         path, value, in_list = added
         return add(body, self.document, path, value, in_list=in_list)
-
-
-def by_element(
-    replacements: Iterable[Replacement], list_path: Path
-) -> Iterator[tuple[int, tuple[Replacement, ...]]]:
-    """Yield the place of each element in its list, with its replacements."""
-    for at, group in groupby(replacements, lambda each: each.path[len(list_path)]):
-        yield int(at), tuple(group)
-
-
-def inside_element(replacements: Iterable[Replacement], depth: int) -> tuple[Replacement, ...]:
-    """Return replacements as those of their element, whose list is `depth` levels down."""
-    return tuple([Replacement(each.path[depth + 1 :], *each[1:]) for each in replacements])
 
 
 def put_list(
@@ -502,10 +523,9 @@ def take_apart(conversation: Conversation, name: str) -> Conversation:
 
 
 def read_again(
-    before: Conversation, document: Mapping[str, object], changed: Iterable[int]
+    before: Conversation, items: Sequence[object], changed: Iterable[int]
 ) -> Conversation:
-    """Read a request again in which only the elements `changed` differ from `before`."""
-    items = _find_list(document, before.list_path)
+    """Read a request again with these items, of which only those `changed` differ from `before`."""
     parsed = [*before.parsed]
     for at in changed:
         element, was = before.wire.read_element(items[at]), before.elements[at]
@@ -516,6 +536,7 @@ def read_again(
             ]
             element = element._replace(results=tuple(results))
         parsed[at] = ParsedElement(items[at], element)
+    document = put_list(before.document, before.list_path, items)
     listed = before.list_path, items, parsed
     return _bind_all(Request(document, before.wire, before.path, listed=listed))
 
@@ -523,7 +544,7 @@ def read_again(
 def _bind_all(request: Request) -> Conversation:
     list_path, _, parsed = request.read_list()
     elements = tuple([each.element for each in parsed])
-    turns, results = bind(request.history, elements, request.wire, list_path)
+    turns, results = bind(request.history, elements, request.wire)
     return Conversation(
         request=request,
         list_path=list_path,
@@ -575,7 +596,7 @@ def find_answers(elements: Sequence[Element], *, in_runs: bool) -> Iterator[rang
 
 
 def bind(
-    history: History, elements: Sequence[Element], wire: WireFormat, list_path: Path = ()
+    history: History, elements: Sequence[Element], wire: WireFormat
 ) -> tuple[int, tuple[ToolResult, ...]]:
     """Count the tool turns, and bind the results to them.
 
@@ -585,7 +606,7 @@ def bind(
     Where a format has no ids, or a client drops them, results answer the calls of the last turn by
     name and order.
     """
-    binder = history.fold(_Binder, elements, wire, list_path, unstable_tail=UNSTABLE_TAIL)
+    binder = history.fold(_Binder, elements, wire, unstable_tail=UNSTABLE_TAIL)
     binder.close()
     return binder.turns, tuple(binder.results)
 
@@ -605,11 +626,10 @@ _NO_ID: _Id = (None, 0, 0)
 class _Binder(Fold[Element]):
     """The elements so far: their turns, their results, and the calls that later ones may answer."""
 
-    def __init__(self, wire: WireFormat, list_path: Path) -> None:
+    def __init__(self, wire: WireFormat) -> None:
         self.turns = 0
         self.results: list[ToolResult] = []
         self._wire = wire
-        self._list_path = list_path
         self._elements = 0
         self._ids: dict[str, _Id] = {}
         self._calls: dict[tuple[str, int], _Declared] = {}
@@ -692,7 +712,7 @@ class _Binder(Fold[Element]):
             self._ids[call_id] = last, calls, results + 1
             self._places[call_id, results] = len(self.results)
         before_tool, images = result[:7], result.images
-        bound = (tool, images, self._elements, self._list_path, turn, None, arguments)
+        bound = (tool, images, self._elements, turn, None, arguments)
         self.results.append(make(ToolResult, (*before_tool, *bound, result.client_texts)))
 
 

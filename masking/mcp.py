@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from masking.edit.json_text import decode
 from masking.edit.splice import splice
 from masking.errors import ConfigError, WireError
-from masking.model import Edits, Path, Replacement
+from masking.model import Path, Replacement
 from masking.setting import check_settings, setting
 
 RequestId = str | int
@@ -115,7 +115,7 @@ def mask_payload_bytes(
     cuts = find_cuts(document, policy, methods)
     if not cuts:
         return MaskedPayload(body)
-    return MaskedPayload(splice(body, cast(Mapping[str, object], document), Edits(cuts)), cuts)
+    return MaskedPayload(splice(body, document, cuts), cuts)
 
 
 def find_cuts(

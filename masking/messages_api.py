@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from masking.conversation import Conversation, read_conversation, with_targets
-from masking.edit.splice import apply
+from masking.edit.splice import apply_to_list
 from masking.errors import WireError
 from masking.model import ChatMessage, Edits, replacements_of
 from masking.redaction import RedactionPolicy, decide_redactions
@@ -66,8 +66,7 @@ def _as_list(messages: Messages) -> list[ChatMessage]:
 
 def edit_messages(conversation: Conversation, edits: Edits) -> list[ChatMessage]:
     """Return the messages after these edits; the unchanged ones are shared."""
-    edited = apply(conversation.document, edits, conversation.list_path)
-    return cast(list[ChatMessage], edited["messages"])
+    return cast(list[ChatMessage], apply_to_list(conversation.items, edits))
 
 
 def mask_old_tool_results(

@@ -6,6 +6,7 @@ dataclass.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 import orjson
@@ -37,7 +38,7 @@ class ToolCall(TypedDict):
 
 
 Path = tuple[str | int, ...]
-"""Where a value is in a JSON document: object keys and array indices, from the root."""
+"""Where a value is within another in JSON: object keys and array indices."""
 
 ContentKind = Literal["string", "text_parts", "other"]
 """What a result's content is: a string, a list with at least one text part, or anything else."""
@@ -116,7 +117,6 @@ class ToolResult(NamedTuple):
         itself gives.
     images: the images in it that a text can replace.
     element: the position of its element in the request's list, counted from 0.
-    list_path: the path of that list.
     turn: the turn that declares the call, counted from 0, the oldest; None if no turn does.
     target: None unless the policy asks for targets, and if the call has none.
     arguments: those of the call, as in `Call`; None if no turn declares it.
@@ -134,16 +134,10 @@ class ToolResult(NamedTuple):
     tool: str | None = None
     images: tuple[Image, ...] = ()
     element: int = 0
-    list_path: Path = ()
     turn: int | None = None
     target: Target | None = None
     arguments: object = None
     client_texts: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> Path:
-        """The path of the element that holds it."""
-        return (*self.list_path, self.element)
 
     @property
     def text(self) -> str:
@@ -156,22 +150,20 @@ class ToolResult(NamedTuple):
 
     def replace(self, number: int, placeholder: str) -> "Replacement":
         """Return the replacement of one of its texts; not for contents of the kind `other`."""
-        path, text = (*self.list_path, self.element, *self.slots[number]), self.texts[number]
+        slot, text = self.slots[number], self.texts[number]
         tail = self.tails[number] if self.tails else ""
-        return Replacement(path, text + tail, placeholder + tail, self.wrap)
+        return Replacement(slot, text + tail, placeholder + tail, self.wrap)
 
     def texts_replaced(self, replacements: "Iterable[Replacement]") -> Iterator[str]:
         """Yield its texts that these replace, as the client wrote them, without their tails."""
-        paths = {each.path for each in replacements if each.image is None}
+        replaced = {each.slot for each in replacements if each.image is None}
         for slot, text in zip(self.slots, self.client_texts or self.texts, strict=True):
-            if (*self.path, *slot) in paths:
+            if slot in replaced:
                 yield text
 
     def replace_image(self, image: Image) -> "Replacement":
         """Return the replacement of one of its images."""
-        return Replacement(
-            (*self.list_path, self.element, *image.slot), "", image.placeholder, image=image
-        )
+        return Replacement(image.slot, "", image.placeholder, image=image)
 
 
 class Element(NamedTuple):
@@ -215,13 +207,13 @@ class ElementSize(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """A text, its path, and the placeholder that takes its place.
+    """A text, its path within its element, and the placeholder that takes its place.
 
     If `wrap` is given, the text is the JSON of an object, and the placeholder is put into an object
     with this one key. If `image` is given, it is the image that is replaced; the text is empty.
     """
 
-    path: Path
+    slot: Path
     text: str
     placeholder: str
     wrap: str | None = None
@@ -243,15 +235,20 @@ class Replacement(NamedTuple):
         return count(self.text) if self.image is None else self.image.tokens
 
 
-class Edits(NamedTuple):
-    """The edits to make to a request: texts to replace, elements to drop and to insert.
+Replacements = Mapping[int, tuple[Replacement, ...]]
+"""What is replaced in a list, by the position of its element; in the order of each element."""
 
-    The replacements are in the order of the request. `inserted` is a new element, None if there is
-    none, and `inserted_at` its position, which is the same before and after the drop, because
-    everything before it is kept.
+NO_REPLACEMENTS: Replacements = MappingProxyType({})
+
+
+class Edits(NamedTuple):
+    """The edits to make to a list: texts to replace, elements to drop and to insert.
+
+    `inserted` is a new element, None if there is none, and `inserted_at` its position, which is the
+    same before and after the drop, because everything before it is kept.
     """
 
-    replacements: tuple[Replacement, ...] = ()
+    replacements: Replacements = NO_REPLACEMENTS
     dropped: frozenset[int] = frozenset()
     inserted: object = None
     inserted_at: int = 0
@@ -385,9 +382,19 @@ class Decision(NamedTuple):
         return sum(r.image is not None for r in self.replacements)
 
 
-def replacements_of(decisions: Iterable[Decision]) -> tuple[Replacement, ...]:
-    """Return all replacements of a request, in its order."""
-    return tuple(r for decision in decisions for r in decision.replacements)
+def replacements_of(decisions: Iterable[Decision]) -> Replacements:
+    """Return all replacements of a request, given its decisions in order."""
+    return by_element((decision.result, decision.replacements) for decision in decisions)
+
+
+def by_element(found: Iterable[tuple[ToolResult, tuple[Replacement, ...]]]) -> Replacements:
+    """Return the replacements of each result as those of its element."""
+    replaced: dict[int, tuple[Replacement, ...]] = {}
+    for result, replacements in found:
+        if replacements:
+            at = result.element
+            replaced[at] = replaced[at] + replacements if at in replaced else replacements
+    return replaced
 
 
 def places_masked(decisions: Iterable[Decision]) -> frozenset[int]:

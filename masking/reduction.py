@@ -18,7 +18,7 @@ from typing import Literal
 from masking.conversation import Conversation, bind, find_answers
 from masking.history import History
 from masking.history_summary import find_blocks, render_summary
-from masking.model import Edits, Element, Replacement, ToolResult
+from masking.model import Decision, Edits, Element, Replacement, ToolResult, replacements_of
 from masking.setting import describes_settings, setting
 from masking.window.placeholder import clip
 from masking.wire.format import WireFormat
@@ -76,7 +76,7 @@ class ReductionPlan:
 
     size_before, size_after: the code points of all texts.
     stage: the last stage that was needed; None if none was.
-    replaced: the replacements, by the place of a tool result.
+    replaced: what is decided on the results that are masked, by their places.
     dropped: the positions of the elements that are dropped.
     summary, summary_at: a new element of the user's, None if there is none, and its position,
         which is the same before and after the drop, because everything before it is kept.
@@ -87,7 +87,7 @@ class ReductionPlan:
     size_before: int
     size_after: int
     stage: ReductionStage | None = None
-    replaced: Mapping[int, tuple[Replacement, ...]] = field(default_factory=dict)
+    replaced: Mapping[int, Decision] = field(default_factory=dict)
     dropped: frozenset[int] = frozenset()
     summary: object = None
     summary_at: int = 0
@@ -102,7 +102,7 @@ class ReductionPlan:
     @property
     def edits(self) -> Edits:
         """What is to be done; nothing if the plan changes nothing."""
-        replacements = tuple(r for found in self.replaced.values() for r in found)
+        replacements = replacements_of(self.replaced.values())
         return Edits(replacements, self.dropped, self.summary, self.summary_at)
 
 
@@ -190,12 +190,13 @@ class _Reduction:
         if not self._options.observation_masking:
             return plan
         replaced = {
-            place: replacements
+            place: Decision(result, "reduced", replacements)
             for place, result in enumerate(self._conversation.results)
             if result.element not in self._kept and place not in self._settled
             if (replacements := tuple(self._mask_texts(result)))
         }
-        chars = sum(len(r.text) - len(r.placeholder) for found in replaced.values() for r in found)
+        texts = [replacement for each in replaced.values() for replacement in each.replacements]
+        chars = sum(len(each.text) - len(each.placeholder) for each in texts)
         return replace(
             plan,
             stage="masking",

@@ -10,34 +10,29 @@ import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from operator import is_
 from sys import getsizeof
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from weakref import ref
 
 import orjson
 
 from masking.conversation import (
     Conversation,
-    EditedElement,
     HeadFacts,
     ParsedElement,
     Request,
-    by_element,
     index_request,
-    inside_element,
     put_list,
-    read_shortened,
 )
 from masking.edit.json_list import STAND_IN, ListCut, cut_list
 from masking.edit.json_text import decode
-from masking.edit.splice import splice
 from masking.errors import WireError
 from masking.history import UNSTABLE_TAIL, History
-from masking.model import Edits, Path, Replacement
+from masking.model import Path
 from masking.wire.format import WireFormat, follow
 
 __all__ = ["RequestCache", "decode_request"]
@@ -123,7 +118,12 @@ class RequestCache:
             while self._bytes > self._max_bytes:
                 _, weight = self._lists.popitem(last=False)
                 self._bytes -= weight
-        return CachedRequest(body, wire, path, elements, cut, frame, found.history)
+        items = [each.item for each in elements]
+        document = put_list(frame.document, frame.list_path, items)
+        listed = frame.list_path, items, elements
+        request = Request(document, wire, path, body, frame.facts, found.history, listed)
+        request.cut = cut
+        return request
 
     def _find_list(self, body: bytes, wire: WireFormat) -> "CachedList | None":
         """Return the list that a body is likely to go on from, by one of its last elements."""
@@ -155,13 +155,10 @@ class CachedElement(ParsedElement):
     """An element that is recognized by its bytes.
 
     weight: about how many bytes of memory it takes, with what is worked out from it.
-    edited: the bytes that it last became by replacements, proven to decode to the element with
-        exactly these.
     """
 
     data: bytes
     weight: int
-    edited: EditedElement[bytes] | None = field(default=None, init=False)
 
 
 class CachedList:
@@ -193,72 +190,6 @@ class CachedList:
         """Whether one that begins with so many of its elements goes on from it, and not aside."""
         count = len(self.elements)
         return shared == count or shared > max(UNSTABLE_TAIL, count - 1 - UNSTABLE_TAIL)
-
-
-class CachedRequest(Request):
-    """A request whose elements are known by their bytes, and what stands between these."""
-
-    def __init__(
-        self,
-        body: bytes,
-        wire: WireFormat,
-        path: str,
-        elements: list[CachedElement],
-        cut: ListCut,
-        frame: "Frame",
-        history: History,
-    ) -> None:
-        items = [each.item for each in elements]
-        listed = frame.list_path, items, elements
-        document = put_list(frame.document, frame.list_path, items)
-        super().__init__(document, wire, path, body, frame.facts, history, listed)
-        self.cut = cut
-
-    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
-        """Return the body after replacements. Raises WireError if it cannot be done or proven.
-
-        What becomes of an element under the same replacements is the same in every request, so it
-        is made and proven once. The body needs no proof of its own: it was proven to be a list of
-        these elements in their frame, and an element that was edited is proven to decode to what it
-        should. It stands where the old one stood, so the body decodes to the document with exactly
-        these replacements, and nothing else in it has changed.
-        """
-        elements = self._elements
-        data = [each.data for each in elements]
-        for at, wanted in by_element(replacements, list_path):
-            known, edited = elements[at], elements[at].edited
-            if edited is None or not edited.is_of(wanted, self.is_ascii):
-                made = self._splice(known, inside_element(wanted, len(list_path)))
-                known.edited = edited = EditedElement(wanted, self.is_ascii, made)
-            data[at] = edited.made
-        return self._join(data)
-
-    def shorten_element(
-        self, known: ParsedElement, inside: tuple[Replacement, ...]
-    ) -> CachedElement | None:
-        """Return an element after results were shortened; None if it would read otherwise."""
-        with suppress(ValueError):  # a WireError is one
-            data = self._splice(cast(CachedElement, known), inside)
-            item = orjson.loads(data)
-            if element := read_shortened(self.wire, item, known.element):
-                return CachedElement(item, element, data, _weigh(data, item))
-        return None
-
-    def put_elements(self, parsed: Sequence[ParsedElement], edits: Edits, list_path: Path) -> bytes:
-        """Return the body with these elements in place of its own."""
-        return self._join([each.data for each in cast(Sequence[CachedElement], parsed)])
-
-    @property
-    def _elements(self) -> Sequence[CachedElement]:
-        return cast(Sequence[CachedElement], self.read_list()[2])
-
-    def _splice(self, known: CachedElement, inside: tuple[Replacement, ...]) -> bytes:
-        return splice(known.data, known.item, Edits(inside), ascii_only=self.is_ascii)
-
-    def _join(self, data: Sequence[bytes]) -> bytes:
-        """Return the body with these bytes of elements."""
-        head, _, gaps, tail = cast(ListCut, self.cut)
-        return b"".join((head, *chain.from_iterable(zip(data, (*gaps, tail), strict=True))))
 
 
 # What is left of a body with a text that stands nowhere else in place of the elements is the frame.

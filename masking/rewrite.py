@@ -20,12 +20,11 @@ from masking.arrival import (
 )
 from masking.conversation import (
     Conversation,
-    by_element,
     index_request,
     read_again,
     with_targets,
 )
-from masking.edit.splice import apply
+from masking.edit.splice import apply_to_list
 from masking.errors import ProofError
 from masking.memory import ConversationContext, Forgotten, Memories, Past, Recalled, digest_opening
 from masking.model import Decision, Edits, places_masked, replacements_of
@@ -305,14 +304,12 @@ class Step:
         if strategies.reduction.reduces:
             plan = _plan(conversation, decisions, strategies)
             decisions, edits = tuple(_carry_out(decisions, plan)), plan.edits
-        # One splice carries it all out, but for what the provider clears.
+        # One edit carries it all out, but for what the provider clears.
         sent = [each for each in decisions if each.reason != "cleared"]
         edits = edits._replace(replacements=replacements_of(sent))
         body = conversation.request.body
-        if edits.moves:
-            body = conversation.request.splice(edits, conversation.list_path)
-        elif edits.replacements:
-            body = conversation.request.replace_texts(edits.replacements, conversation.list_path)
+        if edits.moves or edits.replacements:
+            body = conversation.request.edit(edits)
         # Beside its list at most one thing is asked of the provider.
         added: Added | None = None
         beta = ""
@@ -483,8 +480,8 @@ def changes_bound_prefix(rewrite: Rewrite) -> bool:
 
 def changes_before_reasoning(conversation: Conversation, edits: Edits) -> bool:
     """Whether edits change a text that reasoning in a request may be bound to."""
-    changed = (at for at, _ in by_element(edits.replacements, conversation.list_path))
-    first = min((*edits.dropped, *changed), default=len(conversation.elements))
+    changed = (*edits.dropped, *edits.replacements)
+    first = min(changed, default=len(conversation.elements))
     return first <= conversation.last_bound
 
 
@@ -538,8 +535,9 @@ def _edit(conversation: Conversation, decisions: Sequence[Decision]) -> Conversa
     """Return the request after these decisions; only what they change is read again."""
     if not decisions:
         return conversation
-    document = apply(conversation.document, Edits(replacements_of(decisions)))
-    return read_again(conversation, document, {d.result.element for d in decisions})
+    replacements = replacements_of(decisions)
+    items = apply_to_list(conversation.items, Edits(replacements))
+    return read_again(conversation, items, replacements)
 
 
 def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[Decision]:
@@ -548,6 +546,6 @@ def _carry_out(decisions: Sequence[Decision], plan: ReductionPlan) -> Iterator[D
         if decision.result.element in plan.dropped:
             yield Decision(decision.result, "dropped")
         elif place in plan.replaced:
-            yield Decision(decision.result, "reduced", plan.replaced[place])
+            yield Decision(decision.result, "reduced", plan.replaced[place].replacements)
         else:
             yield decision

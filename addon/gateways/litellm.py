@@ -20,7 +20,7 @@ from addon.engine import Engine, Exchange
 from addon.request import Headers, PlainMessage
 from addon.stages import Received
 from addon.vendors import VENDORS
-from masking.edit import apply
+from masking.edit import apply_to_list
 from masking.errors import WireError
 from masking.model import Decision
 from masking.rewrite import Rewrite
@@ -141,20 +141,15 @@ class CallCarrier:
         """Write nothing: a call has no place for it."""
 
     def replace(self, rewrite: Rewrite, received: Received) -> None:
-        path = rewrite.conversation.list_path
-        name = str(path[0])
-        # Of the list it is in, all that is not edited is shared with the call. What was shortened
-        # at arrival is no edit of the rewrite, which begins with the shortened request.
-        document = self._document
+        (name,) = map(str, rewrite.conversation.list_path)
+        # All of the list that is not edited is shared with the call. What was shortened at arrival
+        # is no edit of the rewrite, which begins with the shortened request.
+        items = cast(Sequence[object], self._document[name])
         arrived = rewrite.arrived
         if arrived.conversation is not arrived.client:
-            requests = arrived.client.request, arrived.conversation.request
-            lists = (cast(Sequence[object], document[name]), *(r.read_list()[1] for r in requests))
-            each = zip(*lists, strict=True)
-            shortened = [own if now == before else now for own, before, now in each]
-            document = {**document, name: shortened}
-        edited = apply(document, rewrite.edits, path)
-        self.size, self.changed = len(rewrite.body), {name: edited[name]}
+            each = zip(items, arrived.client.items, arrived.conversation.items, strict=True)
+            items = [own if now == before else now for own, before, now in each]
+        self.size, self.changed = len(rewrite.body), {name: apply_to_list(items, rewrite.edits)}
 
 
 def _encode(document: Mapping[str, object]) -> bytes | None:

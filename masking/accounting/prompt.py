@@ -296,8 +296,7 @@ def _mask_element(
             replaced = tokens  # if it is one text
             if result.images or result.texts != (replacements[0].text,):
                 replaced = sum([each.count_replaced(counter.count) for each in replacements])
-            start = len(result.path)
-            edits += [[[*each.path[start:]], each.placeholder] for each in replacements]
+            edits += [[[*each.slot], each.placeholder] for each in replacements]
             change += added - replaced
             results.append(max(added, tokens - replaced + added))  # more than its texts may go
             placeholders += added

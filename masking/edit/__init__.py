@@ -4,6 +4,6 @@
 """
 
 from masking.edit.json_text import edit_strings, find_strings
-from masking.edit.splice import apply
+from masking.edit.splice import apply_to_list
 
-__all__ = ["apply", "edit_strings", "find_strings"]
+__all__ = ["apply_to_list", "edit_strings", "find_strings"]

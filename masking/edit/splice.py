@@ -1,15 +1,17 @@
-"""Carry out edits on a JSON document: in its bytes, every other byte untouched, or as a value."""
+"""Carry out edits on JSON: in its bytes, every other byte untouched, or as a value.
 
-from bisect import bisect_left
+A list is edited element by element: its document is cut into these (`json_list`), each is edited by
+itself, and `join_list` puts together what stays.
+"""
+
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, cast
 
 import orjson
 
+from masking.edit.json_list import ListCut
 from masking.edit.json_text import (
     NEEDLE_BYTES,
-    Span,
     decode,
     decode_utf8,
     encode_string,
@@ -25,17 +27,14 @@ _MAX_NEAR_MISSES = 100
 then taken, is always linear."""
 
 
-def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) -> dict[str, object]:
-    """Return the document with the edits carried out; what is unchanged is shared.
-
-    `list_path` is the list from which elements are dropped and into which one is inserted.
-    """
-    # Only what leads to a replaced value is copied, once.
-    holder: list[Any] = [document]  # so that the root is a member like any other
+def apply(value: object, replacements: Iterable[Replacement]) -> object:
+    """Return a decoded value with these texts replaced; what is unchanged is shared."""
+    # Only what leads to a replaced text is copied, once.
+    holder: list[Any] = [value]  # so that the root is a member like any other
     copied: set[int] = set()
-    for replacement in edits.replacements:
+    for replacement in replacements:
         parent: Any = holder
-        *parents, last = (0, *replacement.path)
+        *parents, last = (0, *replacement.slot)
         for step in parents:
             child = parent[step]
             if id(child) not in copied:
@@ -45,58 +44,70 @@ def apply(document: Mapping[str, object], edits: Edits, list_path: Path = ()) ->
                 copied.add(id(child))
             parent = child
         parent[last] = replacement.value
-    edited = _rearrange(holder[0], edits, list_path) if edits.moves else holder[0]
-    return cast(dict[str, object], edited)
+    return holder[0]
 
 
-def _rearrange(value: object, edits: Edits, list_path: Path) -> object:
-    """Return a copy along the path; its list has the elements that stay, and the new one."""
-    if list_path:
-        copy: Any = cast(Any, value).copy()
-        copy[list_path[0]] = _rearrange(copy[list_path[0]], edits, list_path[1:])
-        return copy
-    items = cast(list[object], value)
-    order = edits.order(len(items))
-    return [edits.inserted if at is None else items[at] for at in order]
+def apply_to_list(items: Sequence[object], edits: Edits) -> list[object]:
+    """Return the elements of a list after the edits; the unchanged ones are shared."""
+    edited = [*items]
+    for at, replacements in edits.replacements.items():
+        edited[at] = apply(items[at], replacements)
+    return [edits.inserted if at is None else edited[at] for at in edits.order(len(items))]
 
 
 def splice(
-    body: bytes,
-    document: Mapping[str, object],
-    edits: Edits,
-    list_path: Path = (),
+    data: bytes,
+    value: object,
+    replacements: Sequence[Replacement],
     *,
     ascii_only: bool | None = None,
 ) -> bytes:
-    """Return the body with the edits carried out and every other byte as it was.
+    """Return the bytes of a value with these texts replaced, and every other byte as it was.
 
-    New texts are escaped to ASCII if `ascii_only`, by default if the body is ASCII.
-
-    `document` is what `decode(body)` returned. An element that is dropped goes with the comma
-    before it and the blanks around that; one that is inserted gets a comma as the client writes
-    them. The outcome is proven to decode to `apply(document, edits, list_path)`. Raises WireError
-    if it does not.
+    New texts are escaped to ASCII if `ascii_only`, by default if the bytes are ASCII. `value` is
+    what `decode(data)` returned. The outcome is proven to decode to `apply(value, replacements)`.
+    Raises WireError if it does not.
     """
     if ascii_only is None:
-        ascii_only = body.isascii()
+        ascii_only = data.isascii()
     try:
         # The fast way looks for the bytes of each text, as most clients would have written them, in
-        # the order of the request, and replaces them. It parses nothing, so it may find the same
-        # bytes elsewhere: in a key, or in an equal text that must stay. The proof notices that.
-        spliced = None if edits.moves else _cut_quickly(body, edits.replacements, ascii_only)
-        if spliced is not None and _is_proven(spliced, document, edits, list_path):
+        # order, and replaces them. It parses nothing, so it may find the same bytes elsewhere: in a
+        # key, or in an equal text that must stay. The proof notices that.
+        spliced = _cut_quickly(data, replacements, ascii_only)
+        if spliced is not None and _is_proven(spliced, value, replacements):
             return spliced
         # The exact way walks the text to the values themselves: where a client escapes otherwise or
-        # repeats a key, and where elements are dropped or inserted. Only edits for another body, or
-        # a bug here, can make it fail; so its outcome is proven, too.
-        spliced = _cut_exactly(body, edits, list_path, ascii_only)
-        if _is_proven(spliced, document, edits, list_path):
+        # repeats a key. Only edits for another value, or a bug here, can make it fail; so its
+        # outcome is proven, too.
+        spliced = _cut_exactly(data, replacements, ascii_only)
+        if _is_proven(spliced, value, replacements):
             return spliced
     except RecursionError:
         raise WireError("nested too deeply") from None
-    except (LookupError, TypeError):  # edits that were not made for this body
+    except (LookupError, TypeError):  # edits that were not made for this value
         pass
     raise WireError(_CANNOT)
+
+
+def join_list(cut: ListCut, edits: Edits, *, ascii_only: bool) -> bytes:
+    """Return a document of its elements, edited by themselves: some are dropped, one is inserted.
+
+    An element that is dropped goes with the comma before it and the blanks around that; one that is
+    inserted gets a comma as the client writes them. Raises WireError if that cannot be spelled.
+    """
+    inserted = b"" if edits.inserted is None else _render_json(edits.inserted, ascii_only)
+    if inserted and decode(inserted) != edits.inserted:  # lone surrogates in a row are a character
+        raise WireError(_CANNOT)
+    pieces = [cut.head]
+    for place, origin in enumerate(edits.order(len(cut.elements))):
+        # The comma before an element goes and comes with it, blanks and all. The first has none; if
+        # another takes its place, that one's comma goes. The inserted one gets that of its place.
+        if place > 0:
+            after = max(1, place if origin is None else origin)
+            pieces.append(cut.gaps[after - 1])
+        pieces.append(inserted if origin is None else cut.elements[origin])
+    return b"".join((*pieces, cut.tail))
 
 
 def add(
@@ -141,24 +152,19 @@ def add(
     return (text[:start] + new + text[end:]).encode()
 
 
-def _is_proven(
-    spliced: bytes, document: Mapping[str, object], edits: Edits, list_path: Path
-) -> bool:
-    """Whether the bytes decode to the document with exactly these edits."""
+def _is_proven(spliced: bytes, value: object, replacements: Iterable[Replacement]) -> bool:
+    """Whether the bytes decode to the value with exactly these texts replaced."""
     try:
         outcome = decode(spliced)
     except WireError:
         return False
-    if edits.moves:
-        return bool(outcome == apply(document, edits, list_path))
-    # Nearly always only texts were replaced, and then the document need not be copied: at each path
-    # the outcome must have the new value, and once the old one is put back there, it must equal the
-    # document. So every edit was made, and no other.
+    # The value need not be copied: at each path the outcome must have the new text, and once the
+    # old one is put back there, it must equal the value. So every edit was made, and no other.
     try:
-        for replacement in edits.replacements:
-            *parents, last = replacement.path
+        for replacement in replacements:
+            *parents, last = replacement.slot
             after: Any = outcome
-            before: Any = document
+            before: Any = value
             for step in parents:
                 after, before = after[step], before[step]
             if after[last] != replacement.value:
@@ -166,11 +172,11 @@ def _is_proven(
             after[last] = before[last]
     except (LookupError, TypeError):  # what was cut out was another text, or a key
         return False
-    return bool(outcome == document)
+    return bool(outcome == value)
 
 
 def _cut_quickly(
-    body: bytes, replacements: Iterable[Replacement], ascii_only: bool
+    data: bytes, replacements: Iterable[Replacement], ascii_only: bool
 ) -> bytes | None:
     """Replace the bytes of each text; None if one cannot be found."""
     pieces: list[bytes] = []
@@ -188,66 +194,40 @@ def _cut_quickly(
         else:
             token = encode_string(text, ascii_only=ascii_only)
             new = encode_string(placeholder, ascii_only=ascii_only)
-        # Texts come in the order of the request, so each is looked for behind the one before.
-        start = _find_token(body, token, done)
+        # Texts come in order, so each is looked for behind the one before.
+        start = _find_token(data, token, done)
         if start < 0:
             return None
-        pieces += (body[done:start], new)
+        pieces += (data[done:start], new)
         done = start + len(token)
-    return b"".join((*pieces, body[done:]))
+    return b"".join((*pieces, data[done:]))
 
 
-def _find_token(body: bytes, token: bytes, at: int) -> int:
+def _find_token(data: bytes, token: bytes, at: int) -> int:
     needle = token[:NEEDLE_BYTES]
     for _ in range(_MAX_NEAR_MISSES):
-        at = body.find(needle, at)
-        if at < 0 or body.startswith(token, at):
+        at = data.find(needle, at)
+        if at < 0 or data.startswith(token, at):
             return at
         at += 1
     return -1
 
 
-def _cut_exactly(body: bytes, edits: Edits, list_path: Path, ascii_only: bool) -> bytes:
-    """Write the text again, from the spans of what is replaced and of the elements that stay."""
-    text = decode_utf8(body)
-    at = {replacement.path: replacement for replacement in edits.replacements}
+def _cut_exactly(data: bytes, replacements: Iterable[Replacement], ascii_only: bool) -> bytes:
+    """Replace each text where it is in the value."""
+    text = decode_utf8(data)
+    new = {each.slot: _render_json(each.value, ascii_only).decode() for each in replacements}
     try:
-        spans = find_spans(text, at, list_path if edits.moves else None)
+        spans = find_spans(text, new).values
     except ValueError:  # it is JSON, so nothing else can be wrong
         raise WireError("nested too deeply") from None
-    new = sorted(
-        (span, _render_json(at[path].value, ascii_only).decode())
-        for path, span in spans.values.items()
-    )
-    if not edits.moves:
-        return _write(text, Span(0, len(text)), new).encode()
-    elements = spans.elements
-    pieces = [_write(text, Span(0, elements[0].start), new)]
-    for place, origin in enumerate(edits.order(len(elements))):
-        # The comma before an element goes and comes with it, blanks and all. The first has none; if
-        # another takes its place, that one's comma goes. The inserted one gets that of its place.
-        if place > 0:
-            after = max(1, place if origin is None else origin)
-            pieces.append(text[elements[after - 1].end : elements[after].start])
-        if origin is None:
-            pieces.append(_render_json(edits.inserted, ascii_only).decode())
-        else:
-            pieces.append(_write(text, elements[origin], new))
-    pieces.append(_write(text, Span(elements[-1].end, len(text)), new))
-    return "".join(pieces).encode()
-
-
-def _write(text: str, span: Span, new: Sequence[tuple[Span, str]]) -> str:
-    """Return a part of the text with the new tokens inside it."""
     pieces: list[str] = []
-    done = span.start
-    first = bisect_left(new, span.start, key=lambda each: each[0].start)
-    for (start, end), token in islice(new, first, None):
-        if end > span.end:
-            break
-        pieces += (text[done:start], token)
+    done = 0
+    for slot in sorted(spans, key=spans.__getitem__):
+        start, end = spans[slot]
+        pieces += (text[done:start], new[slot])
         done = end
-    return "".join((*pieces, text[done : span.end]))
+    return "".join((*pieces, text[done:])).encode()
 
 
 def _render_json(value: object, ascii_only: bool) -> bytes:

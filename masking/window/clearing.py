@@ -132,10 +132,9 @@ def _evaluate(result: ToolResult, policy: MaskPolicy) -> Decision:
     globs = policy.keep_tools, policy.mask_tools
     if result.tool is not None and (named := find_tool_reason(result.tool, *globs)):
         return Decision(result, named)
-    path = (*result.list_path, result.element)
     tails = result.tails or ("",) * len(result.texts)
     texts = [
-        Replacement((*path, *slot), text + tail, "" if number else _PLACEHOLDER)
+        Replacement(slot, text + tail, "" if number else _PLACEHOLDER)
         for number, (slot, text, tail) in enumerate(
             zip(result.slots, result.texts, tails, strict=True)
         )

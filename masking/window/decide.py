@@ -452,7 +452,7 @@ def _mask(result: ToolResult, rendering: Rendering, *templates: Template) -> Dec
 
 def sort_by_position(replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
     """Return the replacements of a result in the order of its parts."""
-    in_order = sorted(replacements, key=lambda r: [at for at in r.path if isinstance(at, int)])
+    in_order = sorted(replacements, key=lambda r: [at for at in r.slot if isinstance(at, int)])
     return tuple(in_order)
 
 

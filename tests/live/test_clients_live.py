@@ -21,7 +21,7 @@ from addon.request import find_wire_format
 from masking.config import ROOT
 from masking.conversation import read_conversation
 from tests.live.harness import SECONDS, environment, read_records
-from tests.support.differences import compare
+from tests.support.differences import compare, list_slots
 from tests.tools.provider.provider import HOST, Provider
 from tests.tools.studio.client import TOUR, Client
 from tests.tools.studio.clients import CLIENTS
@@ -100,7 +100,7 @@ def test_a_real_client_gets_to_the_same_end(name: str, tmp_path: Path) -> None:
         assert found is None or flow.request.raw_content in arrived
         if found is not None and before is not None:
             conversation = read_conversation(json.loads(before), found.wire, flow.request.path)
-            places = {(*each.path, *slot) for each in conversation.results for slot in each.slots}
+            places = {*list_slots(conversation)}
             assert {*compare(before, flow.request.content or b"")} <= places
             turns.append(conversation.turns)
     is_bound = any(each["account"] == "refuses" for each in records)

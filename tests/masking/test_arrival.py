@@ -28,7 +28,7 @@ from masking.arrival import (
 from masking.config import Settings, parse_settings
 from masking.conversation import Conversation, read_conversation
 from masking.errors import ConfigError, WireError
-from masking.model import Element, replacements_of
+from masking.model import Element
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import RequestCache
@@ -37,10 +37,18 @@ from masking.window import recall_id
 from masking.window.placeholder import masked_texts, parse_marker
 from masking.wire import CHAT
 from masking.wire.converse import CONVERSE
+from masking.wire.format import follow
 from masking.wire.messages import MESSAGES
 from tests.masking.test_every_format_invariants import EVERY, told
 from tests.support.arrivals import OFF, SHORTENS, Remembering, shorten_lines, write_lines
-from tests.support.builders import MASK_ALL, Spelling, examples, policy, spellings
+from tests.support.builders import (
+    MASK_ALL,
+    Spelling,
+    examples,
+    list_replacements,
+    policy,
+    spellings,
+)
 from tests.support.made_up_format import change
 from tests.support.marks import as_one_test, thorough
 from tests.support.wire_conversations import (
@@ -215,10 +223,11 @@ def test_whatever_is_in_a_request_only_texts_of_results_change(
     except WireError:
         return
     document: Any = json.loads(body)
+    items: Any = follow(document, client.list_path)
     for each in arrived.shortened:
         for replacement in each.replacements:
-            *parents, key = replacement.path
-            parent = document
+            *parents, key = replacement.slot
+            parent = items[client.results[each.place].element]
             for step in parents:
                 parent = parent[step]
             assert parent[key] == replacement.text
@@ -701,7 +710,7 @@ def test_so_do_those_of_a_reduction(writer: Writer, block: str) -> None:
     reduction = ReductionOptions(enabled=True, max_input_chars=300, preserve_recent_raw_turns=1)
     body = writer.tell(TASK, *turn("a", text), Model(text="Done."), User()).body
     found = rewrite_request(body, replace(STRATEGIES, reduction=reduction), writer.wire)
-    placeholders = [each.placeholder for each in replacements_of(found.decisions)]
+    placeholders = [each.placeholder for each in list_replacements(found.decisions)]
     assert [f"[observation masked — {len(text)} chars]"] == placeholders
 
 
@@ -716,7 +725,7 @@ def test_after_a_redaction_a_reduction_still_gives_the_clients_length(writer: Wr
     body = writer.tell(TASK, calls, results, Model(text="Done."), User()).body
     strategies = replace(STRATEGIES, redaction=redaction, reduction=reduction)
     found = rewrite_request(body, strategies, writer.wire)
-    placeholders = [each.placeholder for each in replacements_of(found.decisions)]
+    placeholders = [each.placeholder for each in list_replacements(found.decisions)]
     assert ["<2000>", "[observation masked — 2000 chars]"] == placeholders
 
 
@@ -857,7 +866,7 @@ def test_an_element_that_cannot_be_edited_by_itself_stays_whole(
 
     told = WRITERS[0].tell(TASK, *turn("a", LONG))
     conversation = RequestCache().read(told.body, CHAT)
-    monkeypatch.setattr("masking.request_cache.splice", fail)
+    monkeypatch.setattr("masking.conversation.splice", fail)
     arrived = arrive(conversation, SHORTENS)
     assert [(0, "sent_whole")] == outcomes(arrived)
     assert arrived.conversation is conversation

@@ -134,15 +134,15 @@ def test_an_id_that_is_no_text_names_no_call(call_id: object) -> None:
 )
 def test_what_a_content_is(content: object, kind: str, texts: tuple[str, ...]) -> None:
     (found,) = read([None, result("a", content)]).results
-    assert found.path == ("messages", 1)
+    assert found.element == 1
     assert (kind, texts, "".join(texts)) == (found.kind, found.texts, found.text)
 
 
 def test_where_a_text_stands() -> None:
     messages = [result("a", "text"), result("a", parts("a", "b"))]
     string, listed = read(messages).results
-    assert string.replace(0, "").path == ("messages", 0, "content")
-    assert listed.replace(1, "").path == ("messages", 1, "content", 1, "text")
+    assert (0, ("content",)) == (string.element, string.replace(0, "").slot)
+    assert (1, ("content", 1, "text")) == (listed.element, listed.replace(1, "").slot)
 
 
 def test_a_result_without_content() -> None:
@@ -233,12 +233,12 @@ def test_a_call_has_a_target(function: object, expected: object) -> None:
 @given(messages=conversations())
 def test_every_result_is_found_once_and_bound_by_the_letter(messages: list[ChatMessage]) -> None:
     expected = [
-        (("messages", i), _expected_turn(messages, i, m.get("tool_call_id")))
+        (i, _expected_turn(messages, i, m.get("tool_call_id")))
         for i, m in enumerate(messages)
         if isinstance(m, dict) and m.get("role") == "tool"
     ]
     found = read(messages).results
-    assert expected == [(result.path, result.turn) for result in found]
+    assert expected == [(result.element, result.turn) for result in found]
 
 
 THOUGHT = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]

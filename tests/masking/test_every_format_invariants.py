@@ -12,7 +12,7 @@ from masking.accounting.prompt import read_prompt
 from masking.conversation import Conversation, read_conversation
 from masking.errors import WireError
 from masking.memory import digest_opening
-from masking.model import Path, Replacement, ToolResult, replacements_of
+from masking.model import Path, ToolResult
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -24,6 +24,8 @@ from tests.support.builders import (
     Hole,
     Spelling,
     examples,
+    list_places,
+    list_replacements,
     policies,
     policy,
     spellings,
@@ -226,11 +228,12 @@ def test_bytes_differ_only_inside_texts_that_tools_gave(
         found = rewrite(read_request(body, writer.wire, writer.path), body, chosen)
     except WireError:
         return
-    replaced = replacements_of(found.decisions)
-    assert all(WHERE[writer.wire.name](document, r.path) for r in replaced)
+    replaced = list_replacements(found.decisions)
+    places = list_places(found.conversation, found.decisions)
+    assert all(WHERE[writer.wire.name](document, place) for place in places)
     after = found.body.decode()
     at = 0
-    pieces = dress(spelling.spell(_punch(document, replaced))).split(HOLE)
+    pieces = dress(spelling.spell(_punch(document, places))).split(HOLE)
     for piece, replacement in zip(pieces, [*replaced, None], strict=True):
         assert piece == after[at : at + len(piece)]
         at += len(piece)
@@ -271,16 +274,16 @@ def test_calls_words_and_the_order_of_results_stay(
 
 
 def _name(result: ToolResult) -> tuple[object, ...]:
-    return result.path, result.slots, result.call_id, result.tool, result.turn, result.kind
+    return result.element, result.slots, result.call_id, result.tool, result.turn, result.kind
 
 
-def _punch(document: Mapping[str, Any], replaced: tuple[Replacement, ...]) -> Any:  # noqa: ANN401
+def _punch(document: Mapping[str, Any], replaced: list[Path]) -> Any:  # noqa: ANN401 - JSON
     """Return the document with a hole at each text that was replaced."""
     copied: Any = copy.deepcopy(document)
-    for replacement in replaced:
-        parent = _at(copied, replacement.path[:-1])
-        assert isinstance(parent[replacement.path[-1]], str)
-        parent[replacement.path[-1]] = Hole()
+    for place in replaced:
+        parent = _at(copied, place[:-1])
+        assert isinstance(parent[place[-1]], str)
+        parent[place[-1]] = Hole()
     return copied
 
 
@@ -307,7 +310,9 @@ def test_a_growing_conversation_never_unmasks(
     for end in range(len(whole.items) + 1):
         part = whole.until(end)
         found = rewrite(part.read(), part.body, chosen)
-        masked = {r.path: r.placeholder for r in replacements_of(found.decisions)}
+        placeholders = [each.placeholder for each in list_replacements(found.decisions)]
+        places = list_places(found.conversation, found.decisions)
+        masked = dict(zip(places, placeholders, strict=True))
         assert before.items() <= masked.items()
         before = masked
 
@@ -324,7 +329,7 @@ def test_every_result_has_a_size_and_is_read_where_it_stands(
     for result in conversation.results:
         tails = result.tails or ("",) * len(result.texts)
         for text, tail, slot in zip(result.texts, tails, result.slots, strict=True):
-            assert text + tail == _at(conversation.document, (*result.path, *slot))
+            assert text + tail == _at(conversation.items[result.element], slot)
     digest_opening(conversation)
 
 

@@ -22,7 +22,7 @@ from masking.wire.gemini import GEMINI
 from masking.wire.messages import MESSAGES
 from masking.wire.parts import Picture, read_address, read_picture
 from masking.wire.responses import RESPONSES
-from tests.support.builders import OLD, TEMPLATE, examples, policy
+from tests.support.builders import OLD, TEMPLATE, examples, list_places, list_replacements, policy
 from tests.support.first_behind import find_first_behind
 from tests.support.images import png
 from tests.support.marks import as_one_test, thorough
@@ -76,8 +76,9 @@ def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
 def put_back(rewritten: Rewrite) -> object:
     """Return the document as sent, with what was replaced put back."""
     document: Any = json.loads(rewritten.body)
-    for replacement in rewritten.edits.replacements:
-        *parents, last = replacement.path
+    places = list_places(rewritten.conversation, rewritten.decisions)
+    replaced = list_replacements(rewritten.decisions)
+    for (*parents, last), replacement in zip(places, replaced, strict=True):
         place = document
         for step in parents:
             place = place[step]
@@ -111,7 +112,7 @@ def test_an_image_becomes_a_part_with_a_text(writer: Writer) -> None:
         "responses": {"type": "input_text", "text": SHOWN},
     }
     found = rewrite(browse(writer))
-    image = found.edits.replacements[1]
+    image = list_replacements(found.decisions)[1]
     assert image.image is not None
     assert image.value == spelled.get(writer.name, {"text": SHOWN})
     assert ("", SHOWN) == (image.text, image.placeholder)
@@ -168,10 +169,11 @@ def test_images_stay_unless_it_is_asked_for(writer: Writer) -> None:
 @EVERY_FORMAT
 def test_images_go_where_the_texts_of_lists_stay(writer: Writer) -> None:
     found = rewrite(browse(writer), policy(SLIDING, mask_text_parts=False))
-    images = [r for r in found.edits.replacements if r.image]
+    replaced = list_replacements(found.decisions)
+    images = [r for r in replaced if r.image]
     assert 4 == len(images)
     texts_go = writer.name.startswith(("gemini", "code"))  # there a text stands beside the image
-    assert (8 if texts_go else 4) == len(found.edits.replacements)
+    assert (8 if texts_go else 4) == len(replaced)
 
 
 @as_one_test
@@ -314,9 +316,10 @@ def test_a_memory_masks_in_the_same_words(writer: Writer) -> None:
     told = browse(writer, 8)
     send(told.until(2), first)
     before = send(told, first)
-    images = [r for r in before.edits.replacements if r.image]
+    replaced = list_replacements(before.decisions)
+    images = [r for r in replaced if r.image]
     assert images
-    assert lists == (len(images) == len(before.edits.replacements))
+    assert lists == (len(images) == len(replaced))
     for other in (SLIDING, policy(SLIDING, mask_images=False), policy(SLIDING, keep_last_images=9)):
         assert before.edits.replacements == send(told, other).edits.replacements
 
@@ -331,7 +334,7 @@ def test_a_redacted_result_loses_its_old_images_too(writer: Writer) -> None:
     once = rewrite_request(told.read(), strategies)
     assert ["redacted", "in_window", "in_window"] == reasons(once.decisions)
     assert told.document == put_back(once)
-    assert ["<gone>", SHOWN] == [r.placeholder for r in once.edits.replacements]
+    assert ["<gone>", SHOWN] == [r.placeholder for r in list_replacements(once.decisions)]
     twice = rewrite_request(read_request(once.body, writer.wire, writer.path), strategies)
     assert once.body is twice.body
 
@@ -385,7 +388,8 @@ def test_masked_images_are_measured(writer: Writer) -> None:
     assert (4, 4) == (sizes.masked, sizes.masked_images)
     saved = prompt.tokens_before - prompt.tokens_after
     assert saved > tokens - 4 * counter.count(SHOWN)
-    assert sizes.tool_chars_after == 2 * len(OLD) + 4 * len(found.edits.replacements[0].placeholder)
+    (first, *_) = list_replacements(found.decisions)
+    assert sizes.tool_chars_after == 2 * len(OLD) + 4 * len(first.placeholder)
 
 
 CASES = st.lists(
@@ -414,7 +418,7 @@ def test_only_texts_and_images_of_old_results_change(
     rule = policy(SLIDING, keep_last_images=keep, mask_text_parts=in_lists)
     found = rewrite(told, rule, compact=compact)
     assert told.document == put_back(found)
-    for replacement in found.edits.replacements:
+    for replacement in list_replacements(found.decisions):
         if replacement.image:
             assert len(spell(replacement.value)) < len(spell(replacement.image.part))
             assert replacement.saves(TokenCounter().count) > 0

@@ -393,7 +393,7 @@ def test_nothing_outside_the_cut_strings_changes(
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     body = text.encode("utf-8")
     masked, cuts = mask_payload_bytes(body, POLICY)
-    placeholders = {cut.path: cut.placeholder for cut in cuts}
+    placeholders = {cut.slot: cut.placeholder for cut in cuts}
     assert text.isascii() == masked.isascii()
     edited = edit_strings(text, lambda path, value: placeholders.get(path, value))
     assert decode(masked) == decode(edited.encode()) == mask_payload(decode(body), POLICY)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, ConfigError, MaskPolicy, mask_old_tool_results, should_redact
 from masking.config import apply_redaction_variable
+from masking.conversation import Request
 from masking.edit.json_text import decode
-from masking.edit.splice import splice
 from masking.messages_api import redact_tool_results
 from masking.model import Edits, replacements_of
 from masking.redaction import RedactionPolicy, Redactions, decide_redactions
+from masking.wire import CHAT
 from tests.support.builders import (
     IMAGE,
     MASK_ALL,
@@ -607,7 +608,7 @@ def test_its_replacements_can_be_spliced(
     body = spelling.spell(document).encode()
     decoded: Any = decode(body)
     edits = Edits(replacements_of(decide(decoded["messages"], chosen).decisions))
-    spliced = splice(body, decoded, edits) if edits.replacements else body
+    spliced = Request(decoded, CHAT, body=body).edit(edits) if edits.replacements else body
     before, after = json.loads(body), json.loads(spliced)
     assert {**before, "messages": redact_tool_results(before["messages"], chosen)} == after
 

@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masking.accounting.prompt import read_prompt
-from masking.conversation import Conversation, find_answers
+from masking.conversation import Conversation, Request, find_answers
 from masking.errors import WireError
 from masking.history import History
 from masking.memory import BoundaryMemory, digest_answers
-from masking.model import Replacement
+from masking.model import Edits, Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import (
+    CachedElement,
     CachedList,
-    CachedRequest,
     RequestCache,
 )
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -83,10 +83,15 @@ def outcome(
         return f"{error.path}: {error.problem}"
 
 
+def is_remembered(request: Request) -> bool:
+    """Whether its elements are known by their bytes."""
+    return any(isinstance(each, CachedElement) for each in request.read_list()[2])
+
+
 def is_cached(cache: RequestCache, body: bytes) -> bool:
     """Whether the cache reads the elements of a body one by one, and remembers them."""
     try:
-        return isinstance(cache.decode(body, CHAT), CachedRequest)
+        return is_remembered(cache.decode(body, CHAT))
     except WireError:
         return False
 
@@ -294,8 +299,8 @@ def test_all_others_are(case: str) -> None:
     table = RequestCache()
     first, second = table.decode(READ[case], CHAT), table.decode(READ[case], CHAT)
     assert first.document == second.document == orjson.loads(READ[case])
-    assert isinstance(first, CachedRequest)
-    assert isinstance(second, CachedRequest)
+    assert is_remembered(first)
+    assert is_remembered(second)
     assert [*map(id, first.read_list()[2])] == [*map(id, second.read_list()[2])]
 
 
@@ -329,7 +334,7 @@ def test_what_stands_around_a_list_is_read_anew_where_it_changes(spelled: str) -
         parts = (model, listed) if spelled.startswith('{"model"') else (listed, model)
         body = (spelled % parts).encode()
         request = table.decode(body, CHAT)
-        assert isinstance(request, CachedRequest)
+        assert is_remembered(request)
         assert request.document == json.loads(body)
     assert 1 == len(table._lists)
 
@@ -480,7 +485,7 @@ def measure_table(kind: str, place: str, size: int, count: int) -> tuple[int, in
     try:
         for body in bodies:
             request = table.read(body, GEMINI, GEMINI_WRITER.path)
-            assert isinstance(request.request, CachedRequest)
+            assert is_remembered(request.request)
             read_prompt(rewrite_request(request, Strategies(schema1=SLIDING)), counter)
             del request
         weight = table._bytes
@@ -505,7 +510,7 @@ def test_what_was_edited_of_an_element_weighs_as_well() -> None:
                 item["content"].append({"type": "text", "text": f"{number} " + "漢" * 9_000})
         body = json.dumps(writer.wrap(items)).encode()
         request = table.read(body, writer.wire, writer.path)
-        assert isinstance(request.request, CachedRequest)
+        assert is_remembered(request.request)
         sent += len(rewrite_request(request, Strategies(schema1=SLIDING)).body)
     decoded = 4 * 5 * 2 * 9_000
     assert table._bytes > 2 * sent + decoded - 3 * len(body)
@@ -659,9 +664,21 @@ def test_one_thread_at_a_time_changes_what_a_table_holds() -> None:
 def test_elements_are_edited_in_any_order() -> None:
     result = {**TURN[1], "content": OLD}
     request = RequestCache().decode(chat(USER, TURN[0], result, result), CHAT)
-    edits = tuple(Replacement(("messages", at, "content"), OLD, "new") for at in (3, 2))
-    in_order = request.replace_texts(edits[::-1], ("messages",))
-    assert in_order == request.replace_texts(edits, ("messages",))
+    new = (Replacement(("content",), OLD, "new"),)
+    in_order = request.edit(Edits({2: new, 3: new}))
+    assert in_order == request.edit(Edits({3: new, 2: new}))
+
+
+def test_what_an_element_became_is_known_wherever_it_stood_before() -> None:
+    table, result = RequestCache(), {**TURN[1], "content": OLD}
+    new = (Replacement(("content",), OLD, "new"),)
+    first = table.decode(chat(USER, TURN[0], result), CHAT)
+    first.edit(Edits({2: new}))
+    second = table.decode(chat({"role": "system"}, USER, TURN[0], result), CHAT)
+    second.edit(Edits({3: new}))
+    one, other = first.read_list()[2][2], second.read_list()[2][3]
+    assert one.edited is other.edited
+    assert one.edited is not None
 
 
 def test_a_boundary_is_not_gone_on_with_from_other_results() -> None:

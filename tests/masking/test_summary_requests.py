@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from masking import ChatMessage, MaskPolicy
 from masking.memory import BoundaryMemory
-from masking.model import REASONS
+from masking.model import REASONS, Edits
 from masking.prices import Pricing, ReadsAt
 from masking.redaction import RedactionPolicy
 from masking.rewrite import Rewrite, Strategies, read_request
@@ -251,7 +251,7 @@ def test_it_goes_out_whole_and_what_follows_is_masked_as_if_it_had_not_been(
     found += agent.work(messages)[-2:]
     assert asked.left_unmasked
     assert {"summary"} == {decision.reason for decision in asked.decisions}
-    assert (frozenset(), None, ()) == (asked.masked, asked.past, asked.edits.replacements)
+    assert (frozenset(), None, Edits()) == (asked.masked, asked.past, asked.edits)
     assert json.loads(asked.body)["messages"] == [*messages[:-4], SUMMARY]
     assert expected == found
     assert quiet.send(messages).masked  # there was something to leave

@@ -17,9 +17,10 @@ from addon.recordings.flows import find_exchanges, read_flows
 from addon.request import is_event_stream
 from masking.history_summary import find_blocks
 from masking.mcp import McpSettings, cut_text, mask_payload_bytes, read_methods
-from masking.model import replacements_of
-from masking.request_cache import CachedRequest, RequestCache
+from masking.request_cache import RequestCache
 from masking.rewrite import read_request
+from tests.masking.test_request_cache import is_remembered
+from tests.support.builders import list_replacements
 from tests.support.places import recordings
 from tests.support.priced import at_prices, rewrite_request
 from tests.support.sessions import CHATS, each_of, marks_of
@@ -79,7 +80,7 @@ def test_a_process_that_remembers_masks_a_recording_as_any_other(recording: Path
     assert len(bodies) >= 15
     for body, wire in bodies:
         warm, cold = (known.read(body, wire, "") for known in (table, RequestCache(0)))
-        assert isinstance(warm.request, CachedRequest)
+        assert is_remembered(warm.request)
         expected = rewrite_request(cold, strategies)
         assert expected == rewrite_request(warm, strategies)
 
@@ -135,7 +136,7 @@ def test_a_dispatch_result_survives_a_reduction() -> None:
         body = flow.request.content or b""
         outcome = rewrite_request(read_request(body), config.settings.strategies)
         assert hashlib.sha256(outcome.body).hexdigest() == record["sha256"]
-        for replacement in replacements_of(outcome.decisions):
+        for replacement in list_replacements(outcome.decisions):
             blocks = find_blocks(replacement.text)
             assert blocks == find_blocks(replacement.placeholder)
             kept += len(blocks)

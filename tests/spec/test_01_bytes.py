@@ -137,8 +137,8 @@ def test_no_message_is_added_removed_or_moved_and_no_call_changes(writer: Writer
     assert [e._replace(results=()) for e in before.elements] == [
         e._replace(results=()) for e in after.elements
     ]
-    assert [(r.call_id, r.path) for r in before.results] == [
-        (r.call_id, r.path) for r in after.results
+    assert [(r.call_id, r.element) for r in before.results] == [
+        (r.call_id, r.element) for r in after.results
     ]
 
 

@@ -9,7 +9,7 @@ import asyncio
 import gzip
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -19,10 +19,10 @@ import pytest
 from addon.masker import Masker
 from addon.stages import Received, Run
 from addon.threads import Pool
-from masking import request_cache, rewrite_request
+from masking import conversation, rewrite_request
 from masking.config import Settings, parse_settings
 from masking.edit.splice import splice
-from masking.model import Edits
+from masking.model import Replacement
 from masking.wire import WireFormat
 from tests.spec.conftest import CONFIG, Addon
 from tests.spec.talk import CHAT, IN_FORMATS_WITH_A_PATH, OUTPUT, SHORT
@@ -103,15 +103,16 @@ def test_what_cannot_be_proven_does_not_leave(
     """A fault in what edits, which only the proof can notice: the name of a tool is another."""
 
     def rename(
-        body: bytes,
-        document: Mapping[str, object],
-        edits: Edits,
+        data: bytes,
+        value: object,
+        replacements: Sequence[Replacement],
         *,
         ascii_only: bool | None = None,
     ) -> bytes:
-        return splice(body, document, edits, ascii_only=ascii_only).replace(b"shell", b"shelf")
+        spliced = splice(data, value, replacements, ascii_only=ascii_only)
+        return spliced.replace(b"shell", b"shelf")
 
-    monkeypatch.setattr(request_cache, "splice", rename)
+    monkeypatch.setattr(conversation, "splice", rename)
     told = writer.tell(*TALK)
     body, problem = send(told, writer.wire, tmp_path)
     assert problem in (

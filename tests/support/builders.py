@@ -3,7 +3,7 @@
 import json
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from hypothesis import settings
@@ -13,7 +13,7 @@ from masking import ChatMessage, Conversation, MaskPolicy, Rewrite
 from masking.arrival import Arrived
 from masking.conversation import read_conversation, with_targets
 from masking.messages_api import read_messages
-from masking.model import Decision
+from masking.model import Decision, Path, Replacement
 from masking.wire.chat import CHAT
 from tests.support.priced import PricedPolicy, at_prices
 
@@ -262,6 +262,17 @@ def read(messages: list[Any], target_arguments: Sequence[str] = ()) -> Conversat
 def read_body(document: Mapping[str, object], target_arguments: Sequence[str] = ()) -> Conversation:
     """Read a decoded Chat Completions request."""
     return with_targets(read_conversation(document, CHAT), target_arguments)
+
+
+def list_replacements(decisions: Iterable[Decision]) -> list[Replacement]:
+    """Return all that is replaced, in the order of the request."""
+    return [replacement for each in decisions for replacement in each.replacements]
+
+
+def list_places(conversation: Conversation, decisions: Iterable[Decision]) -> list[Path]:
+    """Return the path of each of these replacements in the request."""
+    at = conversation.list_path
+    return [(*at, d.result.element, *r.slot) for d in decisions for r in d.replacements]
 
 
 def unchanged(conversation: Conversation, decisions: tuple[Decision, ...] = ()) -> Rewrite:

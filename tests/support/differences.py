@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from masking.conversation import Conversation
 from masking.edit.json_text import find_strings
 from masking.model import Path
 
@@ -19,3 +20,10 @@ def compare(before: bytes, after: bytes) -> Iterator[Path]:
         else:
             assert old[was.start : was.end] == new[now.start : now.end]
     assert old[done:] == new[done_in_new:]
+
+
+def list_slots(conversation: Conversation) -> Iterator[Path]:
+    """Yield the path of each text of a tool result in a request."""
+    for result in conversation.results:
+        for slot in result.slots:
+            yield (*conversation.list_path, result.element, *slot)

@@ -96,9 +96,16 @@ MUTATIONS = (
     Mutation(
         "the proof of the splice",
         "masking/edit/splice.py",
-        "if spliced is not None and _is_proven(spliced, document, edits, list_path):",
+        "if spliced is not None and _is_proven(spliced, value, replacements):",
         "if spliced is not None:",
         "tests/spec/test_01_bytes.py",
+    ),
+    Mutation(
+        "the proof of where the elements of a list are",
+        "masking/conversation.py",
+        "if is_list and len(cut.elements) == len(items):",
+        "if len(cut.elements) == len(items):",
+        "tests/masking/edit/test_splice_elements.py",
     ),
     Mutation(
         "the proof of what stands around the elements",

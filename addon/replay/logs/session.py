@@ -25,7 +25,7 @@ from masking.conversation import (
     index_request,
 )
 from masking.history import History
-from masking.model import Edits, Path, Replacement
+from masking.model import Edits
 from masking.request_cache import RequestCache
 from masking.tokens import TokenCounter
 from masking.wire import Added, HeadSize, Marks, Usage, find_claude_binding
@@ -362,10 +362,7 @@ class _Rebuilt(Request):
         if depends_on_account(model):
             self.binding = None if self.account == "old" else "refuses"
 
-    def replace_texts(self, replacements: tuple[Replacement, ...], list_path: Path) -> bytes:
-        return self.body
-
-    def splice(self, edits: Edits, list_path: Path) -> bytes:
+    def edit(self, edits: Edits) -> bytes:
         return self.body
 
     def add(self, body: bytes, added: Added) -> bytes:

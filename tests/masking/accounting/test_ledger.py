@@ -50,7 +50,7 @@ def talk(turns: int, name: str = "go") -> list[ChatMessage]:
 
 
 def _hide(messages: list[ChatMessage], place: int) -> Replacement:
-    return Replacement(("messages", place, "content"), str(messages[place]), "...")
+    return Replacement(("content",), str(messages[place]), "...")
 
 
 def ask(

@@ -21,7 +21,7 @@ from masking.accounting.prompt import (
     run_lengths,
 )
 from masking.conversation import Piece
-from masking.model import Decision, Reason, Replacement, replacements_of
+from masking.model import Decision, Reason, Replacement
 from masking.redaction import RedactionPolicy
 from masking.reduction import ReductionOptions
 from masking.request_cache import RequestCache
@@ -39,6 +39,7 @@ from tests.support.builders import (
     assistant,
     call,
     documents,
+    list_replacements,
     parts,
     policies,
     policy,
@@ -167,9 +168,9 @@ def test_another_placeholder_in_another_place_is_another_piece(one: str) -> None
         read_prompt(_replace(document, replacements), COUNTER).after[2].digest
         for replacements in (
             (),
-            (Replacement(("messages", 1, "content"), OLD, one),),
-            (Replacement(("messages", 1, "content"), OLD, "another"),),
-            (Replacement(("messages", 1, "content", 0, "text"), OLD, one),),
+            (Replacement(("content",), OLD, one),),
+            (Replacement(("content",), OLD, "another"),),
+            (Replacement(("content", 0, "text"), OLD, one),),
         )
     }
     assert 4 == len(found)
@@ -180,7 +181,7 @@ def test_the_prompt_shrinks_by_what_its_replacements_save(
     document: dict[str, object], chosen: MaskPolicy
 ) -> None:
     masked = mask(document, chosen)
-    prompt, replacements = read_prompt(masked, COUNTER), replacements_of(masked.decisions)
+    prompt, replacements = read_prompt(masked, COUNTER), list_replacements(masked.decisions)
     saved = sum(COUNTER.count(r.text) - COUNTER.count(r.placeholder) for r in replacements)
     assert prompt.tokens_before - prompt.tokens_after == saved
     assert all(piece.tokens >= 0 for piece in (*prompt.before, *prompt.after))
@@ -382,7 +383,7 @@ def test_the_parts_add_up(document: dict[str, object], chosen: MaskPolicy) -> No
     masked, sizes = rewrite_and_measure(json.dumps(document).encode(), chosen)
     assert sizes.tool_results == sizes.masked + sum(sizes.kept.values())
     assert "masked" not in sizes.kept
-    replacements = replacements_of(masked.decisions)
+    replacements = list_replacements(masked.decisions)
     shrunk = sum(len(r.text) - len(r.placeholder) for r in replacements)
     assert shrunk == sizes.tool_chars_before - sizes.tool_chars_after
     assert sizes.request_tokens_before is not None

@@ -8,7 +8,6 @@ import masking.edit.splice
 from masking import Replacement, WireError
 from masking.edit.json_text import decode
 from masking.edit.splice import apply, splice
-from masking.model import Edits
 from tests.support.builders import SECRET
 from tests.support.marks import as_one_test
 
@@ -30,12 +29,7 @@ def splice_texts(body: bytes, changes: dict[tuple[str | int, ...], str]) -> byte
     return splice(
         body,
         document,
-        Edits(
-            tuple(
-                Replacement(path, _get(document, path), placeholder)
-                for path, placeholder in changes.items()
-            )
-        ),
+        [Replacement(path, _get(document, path), new) for path, new in changes.items()],
     )
 
 
@@ -293,7 +287,7 @@ def test_a_replacement_that_is_not_of_this_body_harms_nothing(
 ) -> None:
     before = b'{"messages":[{},{"content":"old"}]}'
     try:
-        after = splice(before, other, Edits((Replacement(path, "old", "<new>"),)))
+        after = splice(before, other, [Replacement(path, "old", "<new>")])
     except (WireError, LookupError, TypeError):
         return
     assert before.replace(b"old", b"<new>") == after
@@ -362,7 +356,7 @@ def test_what_is_no_json_is_an_error_that_repeats_nothing(source: bytes) -> None
 def test_apply_shares_what_it_leaves() -> None:
     document: dict[str, object] = {"messages": [{"content": "kept"}, {"content": "old"}], "x": []}
     before = json.dumps(document)
-    after = apply(document, Edits((Replacement(PATH, "old", "<new>"),)))
+    after = apply(document, [Replacement(PATH, "old", "<new>")])
     assert after == {"messages": [{"content": "kept"}, {"content": "<new>"}], "x": []}
     assert before == json.dumps(document)
     assert after["x"] is document["x"]
@@ -371,7 +365,7 @@ def test_apply_shares_what_it_leaves() -> None:
 
 def test_a_path_through_a_text_leads_nowhere() -> None:
     with pytest.raises(TypeError, match="container"):
-        apply({"a": "text"}, Edits((Replacement(("a", 0), "t", "x"),)))
+        apply({"a": "text"}, [Replacement(("a", 0), "t", "x")])
 
 
 def test_a_text_that_nearly_matches_everywhere_takes_the_exact_road() -> None:
@@ -383,4 +377,4 @@ def test_a_text_that_nearly_matches_everywhere_takes_the_exact_road() -> None:
     replacement = Replacement(("messages", 1, "content"), f"{quotes}x", "gone")
     document = json.loads(body)
     expected = json.dumps({"messages": [kept, {**old, "content": "gone"}]}).encode()
-    assert expected == splice(body, document, Edits((replacement,)))
+    assert expected == splice(body, document, [replacement])

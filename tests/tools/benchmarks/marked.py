@@ -245,7 +245,7 @@ def read_blocks(
             saving = sum(
                 counter.count(r.text) - counter.count(r.placeholder) for r in decision.replacements
             )
-            at = starts[decision.result.element] + int(decision.replacements[0].path[3])
+            at = starts[decision.result.element] + int(decision.replacements[0].slot[1])
             ripe = next((n for n, t in enumerate(turns) if turn < window_edge(policy, t)), NEVER)
             places.append(place)
             results.append(Maskable(at, saving, ripe))

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from masking.conversation import read_conversation
 from masking.wire import find_format
 from tests.live.harness import ON, environment, policy_of
-from tests.support.differences import compare
+from tests.support.differences import compare, list_slots
 from tests.support.images import png
 from tests.support.places import ROOT
 from tests.support.priced import rewrite_request
@@ -183,7 +183,7 @@ def count_masked(before: Received, after: Received) -> int:
     expected = rewrite_request(before.body, policy_of(ON), found.wire, before.path)
     assert expected.body == after.body
     conversation = read_conversation(json.loads(before.body), found.wire, before.path)
-    places = {(*each.path, *slot) for each in conversation.results for slot in each.slots}
+    places = {*list_slots(conversation)}
     changed = [*compare(before.body, after.body)]
     assert {*changed} <= places
     return len(changed)
