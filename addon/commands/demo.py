@@ -418,8 +418,8 @@ def render_summary(played: Sequence[PlayedRequest], demo: Demo) -> str:
         f"The addon took {ms:.0f} ms for all {len(played)} requests, and every response arrived "
         "intact. The cache is simulated at the prices of the session's model: a token read from it "
         f"costs {read:g} times an uncached one, a token written to it {write:g} times. The "
-        "percent saved is of the input cost without masking. obsmask replay says another one of "
-        "the same recording: it takes the provider's counts, and the demo counts itself.\n"
+        "percent saved is of the input cost without masking. For the same recording, obsmask "
+        "replay shows another percent, as it takes the provider's token counts, not its own.\n"
     )
 
 
