@@ -389,12 +389,11 @@ def replacements_of(decisions: Iterable[Decision]) -> Replacements:
 
 def by_element(found: Iterable[tuple[ToolResult, tuple[Replacement, ...]]]) -> Replacements:
     """Return the replacements of each result as those of its element."""
-    replaced: dict[int, tuple[Replacement, ...]] = {}
+    replaced: dict[int, list[Replacement]] = {}
     for result, replacements in found:
         if replacements:
-            at = result.element
-            replaced[at] = replaced[at] + replacements if at in replaced else replacements
-    return replaced
+            replaced.setdefault(result.element, []).extend(replacements)
+    return {at: tuple(each) for at, each in replaced.items()}
 
 
 def places_masked(decisions: Iterable[Decision]) -> frozenset[int]:
