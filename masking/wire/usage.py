@@ -12,23 +12,17 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import orjson
 
 from masking.wire.format import objects
 
-_Step = str | int | tuple[str, str]
-"""A key, a place in a list, or what the wanted object of a list has: its key and its value."""
-
-_Path = tuple[_Step, ...]
-_Sum = tuple[_Path, ...]
-
-_PLACES: tuple[_Path, ...] = (
+_PLACES = (
     ("usage",),
-    ("choices", 0, "usage"),  # Moonshot's streams
+    ("choices", "0", "usage"),  # Moonshot's streams
     ("x_groq", "usage"),  # Groq's streams
     ("message", "usage"),  # Anthropic's streams: message_start
     ("response", "usage"),  # OpenAI's Responses streams: response.completed, incomplete, failed
@@ -40,55 +34,55 @@ _PLACES: tuple[_Path, ...] = (
 _OLLAMA = "eval_count"
 """A response that has this key is itself the usage object."""
 
-_PROMPT: tuple[_Sum, ...] = (
-    (("prompt_tokens",),),
-    # Anthropic counts cached and written tokens apart. OpenAI's Responses, whose input_tokens
-    # holds them, have neither of the other two keys.
-    (("input_tokens",), ("cache_read_input_tokens",), ("cache_creation_input_tokens",)),
-    (("promptTokenCount",),),
-    (("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",)),
-    (("prompt_eval_count",),),
-)
-_CACHED: tuple[_Sum, ...] = (
-    (("prompt_tokens_details", "cached_tokens"),),
-    (("input_tokens_details", "cached_tokens"),),
-    (("prompt_cache_hit_tokens",),),
-    (("cached_tokens",),),
-    (("cache_read_input_tokens",),),
-    (("cachedContentTokenCount",),),
-    (("cacheReadInputTokens",),),
-)
-_WRITTEN: tuple[_Sum, ...] = (
-    (("prompt_tokens_details", "cache_write_tokens"),),
-    (("prompt_tokens_details", "cache_creation_tokens"),),
-    (("prompt_tokens_details", "cache_creation_input_tokens"),),
-    (("input_tokens_details", "cache_write_tokens"),),
-    (("cache_creation_input_tokens",),),
-    (("cacheWriteInputTokens",),),
-    (
-        ("cache_creation", "ephemeral_5m_input_tokens"),
-        ("cache_creation", "ephemeral_1h_input_tokens"),
+_SPELLINGS: Mapping[str, Sequence[str]] = {
+    "prompt": (
+        "prompt_tokens",
+        # Anthropic counts cached and written tokens apart. OpenAI's Responses, whose input_tokens
+        # holds them, have neither of the other two keys.
+        "input_tokens + cache_read_input_tokens + cache_creation_input_tokens",
+        "promptTokenCount",
+        "inputTokens + cacheReadInputTokens + cacheWriteInputTokens",
+        "prompt_eval_count",
     ),
-)
-_WRITTEN_LONG: tuple[_Sum, ...] = (
-    (("cache_creation", "ephemeral_1h_input_tokens"),),
-    (("cacheDetails", ("ttl", "1h"), "inputTokens"),),
-)
-_COMPLETION: tuple[_Sum, ...] = (
-    (("completion_tokens",),),
-    (("output_tokens",),),
-    (("candidatesTokenCount",), ("thoughtsTokenCount",)),
-    (("thoughtsTokenCount",),),
-    (("outputTokens",),),
-    (("eval_count",),),
-)
-_REASONING: tuple[_Sum, ...] = (
-    (("completion_tokens_details", "reasoning_tokens"),),
-    (("output_tokens_details", "reasoning_tokens"),),
-    (("output_tokens_details", "thinking_tokens"),),
-    (("thoughtsTokenCount",),),
-)
-"""Spellings, the common ones first. A sum needs its first term; the others count if given.
+    "cached": (
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
+        "cache_read_input_tokens",
+        "cachedContentTokenCount",
+        "cacheReadInputTokens",
+    ),
+    "written": (
+        "prompt_tokens_details.cache_write_tokens",
+        "prompt_tokens_details.cache_creation_tokens",
+        "prompt_tokens_details.cache_creation_input_tokens",
+        "input_tokens_details.cache_write_tokens",
+        "cache_creation_input_tokens",
+        "cacheWriteInputTokens",
+        "cache_creation.ephemeral_5m_input_tokens + cache_creation.ephemeral_1h_input_tokens",
+    ),
+    "written_long": (
+        "cache_creation.ephemeral_1h_input_tokens",
+        "cacheDetails.ttl=1h.inputTokens",
+    ),
+    "completion": (
+        "completion_tokens",
+        "output_tokens",
+        "candidatesTokenCount + thoughtsTokenCount",
+        "thoughtsTokenCount",
+        "outputTokens",
+        "eval_count",
+    ),
+    "reasoning": (
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "output_tokens_details.thinking_tokens",
+        "thoughtsTokenCount",
+    ),
+}
+"""Spellings, by the field of `Usage`, the common ones first. A sum needs its first term; the others
+count if given.
 
 - OpenAI, Azure, xAI, Groq: `prompt_tokens_details.cached_tokens`; Responses: `input_tokens`,
   `input_tokens_details` (platform.openai.com/docs/guides/prompt-caching,
@@ -113,18 +107,14 @@ _REASONING: tuple[_Sum, ...] = (
   (ai.google.dev/api/generate-content#UsageMetadata)
 """
 
-_TOTALS: tuple[_Path, ...] = (("total_tokens",), ("totalTokenCount",), ("totalTokens",))
-_TOOL_PROMPT: _Path = ("toolUsePromptTokenCount",)
+_TOTALS = ("total_tokens", "totalTokenCount", "totalTokens")
+_TOOL_PROMPT = "toolUsePromptTokenCount"
 
-_SPELLINGS = {
-    "prompt": _PROMPT,
-    "cached": _CACHED,
-    "written": _WRITTEN,
-    "written_long": _WRITTEN_LONG,
-    "completion": _COMPLETION,
-    "reasoning": _REASONING,
+_SUMS = {
+    name: [[term.split(".") for term in each.split(" + ")] for each in spelled]
+    for name, spelled in _SPELLINGS.items()
 }
-"""By the field of `Usage`."""
+"""The same as the paths of each sum's terms."""
 
 _MAX_TOKENS = 10**12
 
@@ -298,14 +288,14 @@ def find_usage(payload: object) -> Usage | None:
 def _read_block(block: Mapping[str, object]) -> Usage | None:
     # It does not even have the first key of most spellings.
     found = {
-        name: _first([_add(block, each) for each in spelled if each[0][0] in block])
-        for name, spelled in _SPELLINGS.items()
+        name: _first([_add(block, each) for each in sums if each[0][0] in block])
+        for name, sums in _SUMS.items()
     }
     if all(count is None for count in found.values()):
         return None
-    totals = (_whole_number(_at(block, path)) for path in _TOTALS if path[0] in block)
-    tool_prompt = _whole_number(_at(block, _TOOL_PROMPT)) if _TOOL_PROMPT[0] in block else None
-    return Usage(**found).settle(next(totals, None), tool_prompt or 0).plausible_only()
+    total = next((_whole_number(block[key]) for key in _TOTALS if key in block), None)
+    tool_prompt = _whole_number(block.get(_TOOL_PROMPT)) or 0
+    return Usage(**found).settle(total, tool_prompt).plausible_only()
 
 
 def read_payloads(
@@ -328,35 +318,26 @@ def read_payloads(
             yield from _decode_payloads(chunk)
 
 
-def _decode_payloads(chunk: bytes) -> list[object]:
-    """Return the payloads in a chunk: one, those of Gemini's array, or those of Ollama's lines."""
+def _decode_payloads(chunk: bytes) -> Iterator[object]:
+    """Yield the payloads in a chunk: one, those of Gemini's array, or those of Ollama's lines."""
     try:
-        document: object = _load(chunk)
+        document: object = json.loads(chunk.decode("utf-8", "replace"))
     except json.JSONDecodeError:
-        lines = (line for line in chunk.splitlines() if _MAY_HOLD_USAGE.search(line))
-        return [*_decode_lines(lines)]
+        for line in filter(_MAY_HOLD_USAGE.search, chunk.splitlines()):
+            with contextlib.suppress(ValueError, RecursionError):
+                yield json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        return []
-    return document if isinstance(document, list) else [document]
-
-
-def _decode_lines(lines: Iterable[bytes]) -> Iterator[object]:
-    for line in lines:
-        with contextlib.suppress(ValueError, RecursionError):
-            yield _load(line)
-
-
-def _load(data: bytes) -> object:
-    document: object = json.loads(data.decode("utf-8", "replace"))
-    return document
+        return
+    else:
+        yield from document if isinstance(document, list) else [document]
 
 
 def _merge(earlier: Usage | None, later: Usage | None) -> Usage | None:
     return earlier.merge(later) if earlier and later else later or earlier
 
 
-def _add(block: object, spelling: _Sum) -> int | None:
-    first, *others = (_whole_number(_at(block, path)) for path in spelling)
+def _add(block: object, terms: Sequence[Sequence[str]]) -> int | None:
+    first, *others = (_whole_number(_at(block, path)) for path in terms)
     total = None if first is None else first + sum(other or 0 for other in others)
     return total if is_plausible(total) else None
 
@@ -370,19 +351,21 @@ def _whole_number(value: object) -> int | None:
     return value if type(value) is int and is_plausible(value) else None
 
 
-def _at(value: object, path: _Path) -> object:
-    inner: Any = value
-    try:
-        for step in path:
-            inner = _find(inner, *step) if isinstance(step, tuple) else inner[step]
-    except (KeyError, IndexError, TypeError):
-        return None
-    return inner
+def _at(value: object, path: Sequence[str]) -> object:
+    """Return what stands at a path; None if nothing does.
 
-
-def _find(items: Iterable[object], key: str, value: str) -> object:
-    """Return the first of these items that has this value. Raises TypeError if they are none."""
-    return next((item for item in items if isinstance(item, dict) and item.get(key) == value), None)
+    In a list, `0` is the first item, and `ttl=1h` the first object with this value.
+    """
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and value:
+            key, _, wanted = step.partition("=")
+            having = (each for each in objects(value) if wanted and each.get(key) == wanted)
+            value = value[0] if step == "0" else next(having, None)
+        else:
+            return None
+    return value
 
 
 def _find_data(stream: bytes, words: Iterable[bytes]) -> Iterator[bytes]:
