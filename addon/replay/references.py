@@ -56,15 +56,14 @@ def find_session_references(
         prefixes = hash_prefixes(
             settings.cache_scope(recorded, conversation), digest_elements(conversation)
         )
-        continued = latest.find(prefixes)
-        if continued is None:
-            talks.append(_Talk(conversation))
+        talk, continued = latest.find(prefixes)
+        if talk is None:
+            talks.append(talk := _Talk(conversation))
         elif is_summary_request(conversation):
             continue  # the conversation goes on as if it had not been
-        talk = talks[-1] if continued is None else continued.conversation
         talk.last, talk.arrival = conversation, _find_arrival(strategies)
         talk.requests[len(prefixes)] = number
-        latest.replace(continued, prefixes, talk)
+        latest.replace(prefixes, continued, talk)
     found: defaultdict[int, list[Reference]] = defaultdict(list)
     for talk in talks:
         for reference in talk.find_references():

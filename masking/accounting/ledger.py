@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate, count
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
@@ -183,14 +183,11 @@ class Ledger:
         prompt = sent.prompt
         prefixes = hash_prefixes(sent.cache_scope, [piece.digest for piece in prompt.before[1:]])
         with self._lock:
-            continued = self._latest.find(prefixes)
-            if continued is None:
-                conversation, messages = _State(next(self._numbers)), 0
-            else:
-                conversation, messages = continued
+            continued, messages = self._latest.find(prefixes)
+            conversation = continued or _State(next(self._numbers))
             masked_before = conversation.masked
             if continued is None or not sent.left_unmasked:
-                self._latest.replace(continued, prefixes, conversation)
+                self._latest.replace(prefixes, messages, conversation)
                 conversation.masked = sent.masked
         moved = masked_before is not None and not sent.masked <= masked_before
         # Where a request is sent once more, no answer to the one before is new.
@@ -296,12 +293,12 @@ class Ledger:
             return None
         prefixes = hash_prefixes(cache_scope, digest_elements(request))
         with self._lock:
-            continued = self._latest.find(prefixes)
-            if continued is None or not continued.conversation.breaker.tripped:
+            conversation, messages = self._latest.find(prefixes)
+            if conversation is None or not conversation.breaker.tripped:
                 return None
-            new = request.elements[continued.messages :]
+            new = request.elements[messages:]
             is_next = sum(element.speaker == "assistant" for element in new) <= 1
-            return continued.conversation.masked if is_next else None
+            return conversation.masked if is_next else None
 
 
 def _send(
@@ -336,13 +333,6 @@ def _measure(pieces: Sequence[Piece], count: int) -> int:
 _Conversation = TypeVar("_Conversation")
 
 
-class KnownConversation(NamedTuple, Generic[_Conversation]):
-    """A conversation that a request continues, and how many messages its latest request had."""
-
-    conversation: _Conversation
-    messages: int
-
-
 class LatestRequests(Generic[_Conversation]):
     """Conversations, or whatever stands for them, by the messages of their latest requests.
 
@@ -355,25 +345,23 @@ class LatestRequests(Generic[_Conversation]):
         bound = math.inf if max_conversations is None else max_conversations
         self._latest: LRUCache[int, _Conversation] = LRUCache(bound)
 
-    def find(self, prefixes: Sequence[int]) -> KnownConversation[_Conversation] | None:
-        """Return the conversation that a request continues; `prefixes` are its `hash_prefixes`."""
+    def find(self, prefixes: Sequence[int]) -> tuple[_Conversation | None, int]:
+        """Return the conversation that a request continues, and its latest request's messages.
+
+        `prefixes` are the request's `hash_prefixes`. None and 0 if it continues none.
+        """
         for messages in range(len(prefixes), 0, -1):
             if (found := self._latest.get(prefixes[messages - 1])) is not None:
-                return KnownConversation(found, messages)
-        return None
+                return found, messages
+        return None, 0
 
-    def replace(
-        self,
-        continued: KnownConversation[_Conversation] | None,
-        prefixes: Sequence[int],
-        conversation: _Conversation,
-    ) -> None:
-        """Remember a request as its conversation's latest, in place of the one that it continues.
+    def replace(self, prefixes: Sequence[int], messages: int, conversation: _Conversation) -> None:
+        """Remember a request as its conversation's latest, in place of that with so many messages.
 
         One without messages is not remembered: no request continues it.
         """
-        if continued is not None:
-            del self._latest[prefixes[continued.messages - 1]]
+        if messages:
+            del self._latest[prefixes[messages - 1]]
         if prefixes:
             self._latest[prefixes[-1]] = conversation
 

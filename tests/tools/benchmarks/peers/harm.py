@@ -59,13 +59,13 @@ def find_references(requests: Sequence[RecordedRequest]) -> References:
     found: list[Sequence[Reference]] = [()] * len(requests)
     for number, conversation in enumerate(conversations):
         prefixes = hash_prefixes(b"", digest_elements(conversation))
-        before = latest.find(prefixes)
+        before, messages = latest.find(prefixes)
         if before is not None:
-            new = conversation.elements[before.messages :]
+            new = conversation.elements[messages:]
             answer = takewhile(lambda element: element.speaker == "assistant", new)
             calls = [call for element in answer for call in element.calls]
-            found[before.conversation] = [*_refer(calls, conversations[before.conversation])]
-        latest.replace(before, prefixes, number)
+            found[before] = [*_refer(calls, conversations[before])]
+        latest.replace(prefixes, messages, number)
     return found
 
 
