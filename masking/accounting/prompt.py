@@ -25,7 +25,7 @@ from masking.model import MASKS, Decision, Reason
 from masking.reduction import ReductionStage
 from masking.rewrite import Rewrite
 from masking.tokens import TokenCounter
-from masking.wire.format import WireFormat
+from masking.wire.format import WireFormat, render_tools
 from masking.wire.parts import count_blocks
 
 PARTS: Mapping[Part, str] = {
@@ -155,7 +155,7 @@ def _count_head(conversation: Conversation, counter: TokenCounter) -> CountedHea
         tools, texts = wire.find_tools(body), [*wire.find_head_texts(body)]
         head.counted = CountedHead(
             digest_of([tools, *texts]),
-            tools=counter.count_json(tools) if isinstance(tools, list) else 0,
+            tools=counter.count(render_tools(tools)) if isinstance(tools, list) else 0,
             texts=sum(map(counter.count, texts)),
         )
     return head.counted

@@ -13,7 +13,6 @@ quarter of it unpacking. tiktoken is imported on first use: a request's path nee
 import binascii
 import functools
 import hashlib
-import json
 import lzma
 import re
 import threading
@@ -22,7 +21,6 @@ from hashlib import blake2b
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-import orjson
 from cachetools import LRUCache
 
 if TYPE_CHECKING:
@@ -74,25 +72,12 @@ class TokenCounter:
             self._check()
             return _count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        return self._count_once(digest, lambda: text)
-
-    def count_json(self, value: object) -> int:
-        """Return the tokens of a decoded JSON value, written compactly."""
-        try:
-            # Writing it as json does takes ten times as long, so that is done once.
-            written = orjson.dumps(value)
-        except (TypeError, RecursionError):  # lone surrogates, long numbers, too deep
-            return self.count(_compact_json(value))
-        digest = blake2b(written, digest_size=16, person=b"json").digest()
-        return self._count_once(digest, lambda: _compact_json(value))
-
-    def _count_once(self, digest: bytes, read_text: Callable[[], str]) -> int:
         with self._lock:
             counted = self._counts.get(digest)
         if counted is None:
             self._check()
             # Unlocked: two threads may at worst count the same text.
-            counted = _count(read_text(), self._check)
+            counted = _count(text, self._check)
             with self._lock:
                 self._counts[digest] = counted
         return counted
@@ -123,13 +108,6 @@ def _count_up_to(text: str, start: int, end: int) -> tuple[int, int]:
     while (tail := encoding.decode_bytes(tokens[-left:]))[0] & 0xC0 == 0x80:
         left += 1  # it begins within a character
     return len(tokens) - left, end - len(tail.decode())
-
-
-def _compact_json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return ""
 
 
 _FILE = files("masking.tokens") / "o200k_base.tiktoken.xz"

@@ -149,17 +149,19 @@ def render_json(value: object) -> str:
         return ""
 
 
-def measure_tools(tools: object) -> int:
-    """Return the estimated tokens of a request's tool schemas, as compact JSON."""
-    if tools is None:
-        return 0
+def render_tools(tools: object) -> str:
+    """Return a request's tool schemas as compact JSON; "" for what cannot be rendered at all."""
     if text := render_json(tools):
-        return estimate_tokens(text)
+        return text
     try:
-        text = json.dumps(tools, ensure_ascii=False, separators=(",", ":"), default=str)
-    except RecursionError:  # too little is on the safe side of the promise
-        return 0
-    return estimate_tokens(text)
+        return json.dumps(tools, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):  # too little is on the safe side of the promise
+        return ""
+
+
+def measure_tools(tools: object) -> int:
+    """Return the estimated tokens of a request's tool schemas."""
+    return 0 if tools is None else estimate_tokens(render_tools(tools))
 
 
 _TIERS = frozenset(("priority", "flex"))

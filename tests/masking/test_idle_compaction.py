@@ -18,6 +18,7 @@ from masking.prices import PriceSettings, find_pricing
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.window import price_boundary
+from masking.wire.format import render_json
 from masking.wire.messages import MESSAGES
 from tests.support.priced import rewrite_request
 from tests.tools.provider.messages import check, list_content, read_blocks, sign
@@ -135,7 +136,7 @@ def count(block: Json) -> int:
     texts = [
         each["text"] for each in [block, *list_content(block.get("content"))] if "text" in each
     ]
-    return sum(map(COUNTER.count, texts)) if texts else COUNTER.count_json(block)
+    return sum(map(COUNTER.count, texts)) if texts else COUNTER.count(render_json(block))
 
 
 def bill(requests: Sequence[tuple[float, Json]]) -> Iterator[float]:

@@ -28,7 +28,7 @@ from masking.request_cache import RequestCache
 from masking.rewrite import Rewrite, Strategies, read_request
 from masking.tokens import TokenCounter
 from masking.wire.chat import CHAT
-from masking.wire.format import WireFormat
+from masking.wire.format import WireFormat, render_tools
 from masking.wire.messages import MESSAGES
 from masking.wire.responses import RESPONSES
 from tests.masking.test_request_cache import NAMES, POLICIES, grow, outcome
@@ -99,7 +99,7 @@ def test_a_prompt_is_its_tools_and_then_its_messages() -> None:
         unchanged(read_body({"messages": messages, "tools": tools, "model": "m"})), COUNTER
     )
     assert prompt.before == (
-        Piece(digest_of([tools]), COUNTER.count_json(tools)),
+        Piece(digest_of([tools]), COUNTER.count(render_tools(tools))),
         *(Piece(digest(m), _count(m), begins_answer=m["role"] == "assistant") for m in messages),
     )
     assert prompt.before == prompt.after
@@ -507,7 +507,7 @@ def test_what_stands_before_the_list_is_system_and_tools(
     assert expected == {*parts} - {*plain}
     assert plain == {part: tokens for part, tokens in parts.items() if part not in expected}
     if "tools" in expected:
-        assert COUNTER.count_json(TOOLS) == parts["tools"]
+        assert COUNTER.count(render_tools(TOOLS)) == parts["tools"]
 
 
 @as_one_test
