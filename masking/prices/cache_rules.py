@@ -1,7 +1,7 @@
 """What providers' prompt caches keep, where they can be read from, and for how long."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -57,27 +57,17 @@ UNKNOWN_MARKS = replace(_ANTHROPIC, reads_at="any prefix", lookback=None, long_w
 _DEEPSEEK = CacheRules(minimum=64, block=64, lifetime=86_400.0)
 _OTHERS = CacheRules(minimum=1_024, block=128)
 
-_BY_MODEL: Sequence[tuple[re.Pattern[str], CacheRules]] = [
-    (re.compile(pattern), rules)
-    for pattern, rules in (
-        (
-            r"(?:opus|haiku)-4-5|opus-4-6|4-5-(?:opus|haiku)|4-6-opus",
-            replace(_ANTHROPIC, minimum=4_096),
-        ),
-        (
-            r"opus-4-7|4-7-opus|3(?:-5)?-haiku|haiku-3|mythos-preview",
-            replace(_ANTHROPIC, minimum=2_048),
-        ),
-        (
-            r"(?:opus|fable|mythos)-5|5-(?:opus|fable|mythos)|(?:sonnet|haiku)-5-[5-9]",
-            replace(_ANTHROPIC, minimum=512),
-        ),
-        (r"claude", _ANTHROPIC),
-        (r"gpt-5-(?:[6-9]|\d\d)(?!\d)|gpt-[6-9](?!\d)", _OPENAI_BREAKPOINTS),
-        (r"gemini-2-5", replace(_OTHERS, minimum=2_048)),
-        (r"gemini-[3-9]", replace(_OTHERS, minimum=4_096)),
-    )
-]
+_BY_MODEL: Mapping[str, CacheRules] = {
+    r"(?:opus|haiku)-4-5|opus-4-6|4-5-(?:opus|haiku)|4-6-opus": replace(_ANTHROPIC, minimum=4_096),
+    r"opus-4-7|4-7-opus|3(?:-5)?-haiku|haiku-3|mythos-preview": replace(_ANTHROPIC, minimum=2_048),
+    r"(?:opus|fable|mythos)-5|5-(?:opus|fable|mythos)|(?:sonnet|haiku)-5-[5-9]": replace(
+        _ANTHROPIC, minimum=512
+    ),
+    r"claude": _ANTHROPIC,
+    r"gpt-5-(?:[6-9]|\d\d)(?!\d)|gpt-[6-9](?!\d)": _OPENAI_BREAKPOINTS,
+    r"gemini-2-5": replace(_OTHERS, minimum=2_048),
+    r"gemini-[3-9]": replace(_OTHERS, minimum=4_096),
+}
 """By what is in a model's name, in lower case and with hyphens for dots; the first counts, whoever
 sells the model.
 
@@ -104,7 +94,7 @@ _NEED_MARKS = frozenset({"anthropic", "aws", "azure", "google", "openrouter"})
 def find_cache_rules(provider: str | None, model: str | None = None) -> CacheRules:
     """Return the rules for a model at a provider, by the provider's name on the price list."""
     name = (model or "").lower().replace(".", "-")
-    rules = next((rules for pattern, rules in _BY_MODEL if pattern.search(name)), None)
+    rules = next((each for pattern, each in _BY_MODEL.items() if re.search(pattern, name)), None)
     if rules is None:
         rules = _ANTHROPIC if provider == "anthropic" else _BY_PROVIDER.get(provider or "", _OTHERS)
     needs_marks = rules.reads_at == "marks" and provider in _NEED_MARKS
