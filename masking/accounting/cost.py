@@ -265,20 +265,23 @@ def update_counts(
     if last and last.whole and (whole is None or (is_masked and before != after)):
         whole = last.whole
 
-    # The count grew by what is new, if only new messages changed it, and no move of the boundary.
-    growth = last.growth if last else Growth()
-    if last and last.is_counted and counted is not None:
-        ours_before = last.ours[::-1] if last.is_masked else last.ours
-        if before - after == ours_before[0] - ours_before[1]:
-            new = len(prompt.before) - last.pieces
-            growth = growth.add(new, before - ours_before[0], counted - last.sent)
+    # What is new in it. The count grew by that alone, if no move of the boundary changed it, too.
+    growth, sent = Growth(), float(counted or ours[0])
+    pieces = len(prompt.before)
+    if last:
+        growth, new, tokens = last.growth, pieces - last.pieces, ours[0] - last.ours[0]
+        has_moved = ours[0] - ours[1] != last.ours[0] - last.ours[1]
+        if last.is_counted and counted is not None and not has_moved:
+            growth = growth.add(new, tokens, counted - last.sent)
+        if not counted and last.whole is not None:  # in the tokens of those that were counted
+            sent = max(0.0, last.rate.extend(Estimate(last.sent), tokens, new).tokens)
     rate = growth.fit() or Rate(whole or 1.0)
     difference = _convert_difference(prompt, rate) if removed is None else Estimate(removed)
     return Counts(
         is_masked=is_masked,
         ours=ours,
-        pieces=len(prompt.before),
-        sent=counted or _count_alike(last, ours[0], len(prompt.before)),
+        pieces=pieces,
+        sent=sent,
         is_counted=bool(counted),
         difference=difference,
         whole=whole,
@@ -286,14 +289,6 @@ def update_counts(
         growth=growth,
         last=replace(last, last=None) if last else None,
     )
-
-
-def _count_alike(last: Counts | None, tokens: int, pieces: int) -> float:
-    """Return a prompt that the provider did not count in the tokens of those that it did."""
-    if last is None or last.whole is None:
-        return float(tokens)
-    more = tokens - last.ours[0], pieces - last.pieces
-    return max(0.0, last.rate.extend(Estimate(last.sent), *more).tokens)
 
 
 def _convert_difference(prompt: Prompt, rate: Rate) -> Estimate:
