@@ -212,10 +212,8 @@ class Ledger:
                 conversation, sent, whole, masked, usage, pricing
             )
         conversation.counts = counts
-        left_out, at_arrival = 0.0, (0.0, NO_MARGIN)
-        if prompt.left_out:
-            left_out = sum(prompt.left_out.values()) * counts.rate.value
-            at_arrival = price_left_out(prompt.left_out, whole, counts, cost, pricing)
+        left_out = sum(prompt.left_out.values()) * counts.rate.value
+        at_arrival = price_left_out(prompt.left_out, whole, counts, cost, pricing)
         move = None
         if moved:
             new = left_out - conversation.left_out
