@@ -177,19 +177,13 @@ def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter)
         return known.counted
     item = known.item
     texts, others = wire.count_parts(item)
-    tokens = {text: counter.count(text) for text in texts}
-
-    def count_text(text: str) -> int:
-        found = tokens.get(text)  # as nearly all texts of results are
-        return counter.count(text) if found is None else found
-
     element = known.element
     notes = wire.read_notes(item) if known.notes is None else known.notes
     is_of_tool = bool(element.results) and not element.texts
     known.counted = counted = CountedElement(
         piece=Piece(
             digest=_digest_once(known, wire),
-            tokens=others + sum([tokens[text] for text in texts]),
+            tokens=others + sum(map(counter.count, texts)),
             blocks=count_blocks(item),
             is_marked=notes.is_marked,
             begins_answer=element.speaker == "assistant",
@@ -198,12 +192,13 @@ def count_element(known: ParsedElement, wire: WireFormat, counter: TokenCounter)
         part="results" if is_of_tool or element.speaker == "tool" else element.speaker,
         results=tuple(
             [
-                sum([image.tokens for image in result.images]) + sum(map(count_text, result.texts))
+                sum([image.tokens for image in result.images])
+                + sum(map(counter.count, result.texts))
                 for result in element.results
             ]
         ),
         reasoning=sum(
-            [each.tokens + count_text(each.text) for each in wire.read_reasoning(item)]
+            [each.tokens + counter.count(each.text) for each in wire.read_reasoning(item)]
             if element.is_bound
             else ()
         ),
