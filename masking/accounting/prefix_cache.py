@@ -110,7 +110,7 @@ class _Run:
 
 
 class PrefixCache:
-    """The `max_prefixes` of the prefixes of all prompts sent so far that were used last.
+    """The prefixes of all prompts sent so far, at most `max_prefixes`: those that were used last.
 
     Times are in seconds, from any origin, and do not go back.
     """
@@ -187,18 +187,10 @@ class PrefixCache:
             self._runs.move_to_end(run)  # the shorter ones last, so that they stay longer
             run = run.parent
         while self._count > self._max_prefixes:
-            self._forget(self._count - self._max_prefixes)
+            oldest, _ = self._runs.popitem(last=False)
+            self._count -= len(oldest.digests)
+            del oldest.parent.longer[oldest.digests[0]]
         return cached
-
-    def _forget(self, most: int) -> None:
-        """Forget the run that was unused for longest, or so many pieces at its end."""
-        run = next(iter(self._runs))
-        gone, key = min(most, len(run.digests)), run.digests[0]
-        del run.digests[-gone:]
-        self._count -= gone
-        run.written = {each for each in run.written if each <= run.end}
-        if not run.digests:
-            del self._runs[run], run.parent.longer[key]
 
 
 def count_common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
