@@ -9,6 +9,7 @@ The margin says "+-" beside a saving. Its two sources are the size of the masked
 provider's tokens (`Rate`) and the blocks in which a cache keeps a prompt (`Margin`).
 """
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
@@ -111,15 +112,8 @@ class Growth(NamedTuple):
         """Add what was new in a request; skip what cannot be text."""
         if ours <= 0 or not 0 < theirs <= _MOST_GROWTH * ours + _MOST_A_MESSAGE * messages:
             return self
-        return Growth(
-            times=self.times + 1,
-            messages=self.messages + messages,
-            ours=self.ours + ours,
-            theirs=self.theirs + theirs,
-            messages_squared_per=self.messages_squared_per + messages * messages / ours,
-            messages_theirs_per=self.messages_theirs_per + messages * theirs / ours,
-            theirs_squared_per=self.theirs_squared_per + theirs * theirs / ours,
-        )
+        per = messages * messages / ours, messages * theirs / ours, theirs * theirs / ours
+        return Growth(*map(operator.add, self, (1, messages, ours, theirs, *per)))
 
     def fit(self) -> Rate | None:
         """Return the best rate by weighted least squares; None if nothing was counted.
