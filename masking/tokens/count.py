@@ -15,13 +15,10 @@ import functools
 import hashlib
 import lzma
 import re
-import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from importlib.resources import files
 from typing import TYPE_CHECKING
-
-from cachetools import LRUCache
 
 if TYPE_CHECKING:
     import tiktoken
@@ -47,8 +44,9 @@ _MOST_AT_ONCE = 128 * _STEP
 class TokenCounter:
     """Counts tokens and remembers the counts of longer texts: an agent repeats its messages.
 
-    It remembers digests, at most `max_entries` of them (200 bytes each), and forgets the longest
-    unused first. Threads may share one. The vocabulary is loaded on first use.
+    It remembers digests, up to `max_entries` of them (200 bytes each), and then begins anew: an
+    element that a request has again keeps its count itself. Threads may share one. The vocabulary
+    is loaded on first use.
 
     `check` is called before each text that has to be counted, and every 262,144 characters within
     one; what it raises ends the counting.
@@ -57,9 +55,8 @@ class TokenCounter:
     def __init__(
         self, max_entries: int = 16_384, check: Callable[[], object] = lambda: None
     ) -> None:
-        self._counts: LRUCache[bytes, int] = LRUCache(max_entries)
-        self._lock = threading.Lock()
-        self._check = check
+        self._counts: dict[bytes, int] = {}
+        self._max_entries, self._check = max_entries, check
 
     def count(self, text: str) -> int:
         """Return the tokens of a text; the names of special tokens in it are ordinary text.
@@ -72,14 +69,14 @@ class TokenCounter:
             self._check()
             return _count(text)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        with self._lock:
-            counted = self._counts.get(digest)
+        counted = self._counts.get(digest)
         if counted is None:
             self._check()
             # Unlocked: two threads may at worst count the same text.
             counted = _count(text, self._check)
-            with self._lock:
-                self._counts[digest] = counted
+            if len(self._counts) >= self._max_entries:
+                self._counts.clear()
+            self._counts[digest] = counted
         return counted
 
 
