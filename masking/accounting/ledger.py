@@ -336,12 +336,11 @@ class LatestRequests(Generic[_Conversation]):
 
     A request continues the conversation whose latest request's messages it begins with; of several,
     the one with most messages. Only digests are remembered, of at most `max_conversations`, those
-    that were continued last; None for no bound.
+    that were continued last.
     """
 
-    def __init__(self, max_conversations: int | None = None) -> None:
-        bound = math.inf if max_conversations is None else max_conversations
-        self._latest: LRUCache[int, _Conversation] = LRUCache(bound)
+    def __init__(self, max_conversations: float = math.inf) -> None:
+        self._latest: LRUCache[int, _Conversation] = LRUCache(max_conversations)
 
     def find(self, prefixes: Sequence[int]) -> tuple[_Conversation | None, int]:
         """Return the conversation that a request continues, and its latest request's messages.
