@@ -17,7 +17,7 @@ from masking.errors import ConfigError
 from masking.patterns import check_host, is_named, normalize_host
 from masking.prices.cache_rules import OPENAI, UNKNOWN_MARKS, CacheRules, find_cache_rules
 from masking.prices.list_check import MAX_PRICE
-from masking.prices.price_list import Price, PriceList, PriceStep, open_list
+from masking.prices.price_list import Price, PriceStep, open_list
 
 _Found = TypeVar("_Found", Price, int)
 
@@ -286,7 +286,12 @@ def _price_tier(
 def _find_prices(settings: PriceSettings, host: str | None, model: str | None) -> Pricing:
     prices = open_list(settings.price_list)
     listed = prices.find(host, model) if model else None
-    maker = _assume_price(prices, model)
+
+    def find_maker(name: str) -> Price | None:
+        price = prices.find(None, name)
+        return price if price is not None and price.ratios else None
+
+    maker = _look_up(model, find_maker)  # whoever sells it here, under any name
     own = _find_own(settings, host or "", model or "")
 
     # The ratios: those that are configured, else those that the list has for this host, else those
@@ -335,19 +340,6 @@ def _find_own(settings: PriceSettings, host: str, model: str) -> OwnPrice | None
     if own is None and is_named(host, settings.uncached):
         return OwnPrice(read=1.0, write=1.0)
     return own
-
-
-def _assume_price(prices: PriceList, model: str | None) -> Price | None:
-    """Return what a model's maker charges for it, whoever sells it here, under any name.
-
-    None if no maker is known, or its entry has no price of cached tokens.
-    """
-
-    def find(name: str) -> Price | None:
-        price = prices.find(None, name)
-        return price if price is not None and price.ratios else None
-
-    return _look_up(model, find)
 
 
 _VENDORS = re.compile(r"^(?:[a-z][a-z-]*\.)+(?=[a-z])")
