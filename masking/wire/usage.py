@@ -108,7 +108,6 @@ count if given.
 """
 
 _TOTALS = ("total_tokens", "totalTokenCount", "totalTokens")
-_TOOL_PROMPT = "toolUsePromptTokenCount"
 
 _SUMS = {
     name: [[term.split(".") for term in each.split(" + ")] for each in spelled]
@@ -294,7 +293,7 @@ def _read_block(block: Mapping[str, object]) -> Usage | None:
     if all(count is None for count in found.values()):
         return None
     total = next((_whole_number(block[key]) for key in _TOTALS if key in block), None)
-    tool_prompt = _whole_number(block.get(_TOOL_PROMPT)) or 0
+    tool_prompt = _whole_number(block.get("toolUsePromptTokenCount")) or 0
     return Usage(**found).settle(total, tool_prompt).plausible_only()
 
 
