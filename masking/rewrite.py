@@ -402,7 +402,7 @@ class Step:
         if edit is None or self.context is None:
             return False
         client = self.conversation
-        return edit.find_obstacle(client.document, client.path, client.model) is None
+        return edit.is_possible(client.document, client.path, client.model)
 
     def rewrite_as_arrived(self) -> Rewrite | None:
         """Return a request that is not remembered as it would have gone out had all of it been.

@@ -207,13 +207,12 @@ _Asked = ParamSpec("_Asked")
 class ProviderEdit(NamedTuple, Generic[_Asked]):
     """How a request of a format asks its provider to edit the history itself.
 
-    find_obstacle: returns why a request cannot ask for that, by its document, its path and its
-        model; None if it can.
+    is_possible: whether a request can ask for that, by its document, its path and its model.
     write: returns what is added to it.
     beta: what the header `anthropic-beta` must name.
     """
 
-    find_obstacle: Callable[[Document, str, str | None], str | None]
+    is_possible: Callable[[Document, str, str | None], bool]
     write: Callable[_Asked, Added]
     beta: str
 

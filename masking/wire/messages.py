@@ -71,8 +71,8 @@ _BEDROCK = r"/model/[^/]*(?:anthropic|claude|inference-profile)[^/]*(?:/[^/]+)?"
 
 _EDITS_PATH = ("context_management", "edits")
 
-_ASKS_BY_HEADER = re.compile(r"/v1/messages(?:/count_tokens)?$")
-"""Bedrock and Vertex name betas in the body, where nothing is to change."""
+_ASKS_BY_HEADER = re.compile(r"^$|/v1/messages(?:/count_tokens)?$")
+"""Bedrock and Vertex name betas in the body, where nothing is to change. A file has no path."""
 
 _RUN_BY_CLIENTS = re.compile(r"(?:custom$|bash_|text_editor_|computer_|memory_)")
 """The types of tools whose results the client sends; the others run at the vendor's."""
@@ -80,18 +80,15 @@ _RUN_BY_CLIENTS = re.compile(r"(?:custom$|bash_|text_editor_|computer_|memory_)"
 _RUN_BY_VENDOR = ("server_tool_use", "mcp_tool_use")
 
 
-def find_clearing_obstacle(document: Document, path: str, model: str | None) -> str | None:
-    """Return why a request cannot ask for the provider's clearing; None if it can.
+def can_clear(document: Document, path: str, model: str | None) -> bool:
+    """Whether a request can ask for the provider's clearing, as it does not do so itself.
 
-    A request that asks for it itself has an obstacle already. Where no path is known, as of a file,
-    it is that of the API.
+    It cannot if tools run at the vendor's.
     """
-    if path and not _ASKS_BY_HEADER.search(path):
-        return "betas are named in the body"
     managed = document.get(_EDITS_PATH[0])
     edits = managed.get(_EDITS_PATH[1]) if isinstance(managed, dict) else None
     if not isinstance(managed, dict | None) or not isinstance(edits, list | None):
-        return "unsupported context_management"
+        return False
     types = (tool.get("type", "custom") for tool in objects(document.get("tools")))
     has_tools = not all(isinstance(each, str) and _RUN_BY_CLIENTS.match(each) for each in types)
     has_used = any(
@@ -100,7 +97,7 @@ def find_clearing_obstacle(document: Document, path: str, model: str | None) -> 
         for block in objects(message.get("content"))
     )
     runs_there = has_tools or document.get("mcp_servers") or has_used
-    return "tools run at the vendor's" if runs_there else None
+    return not runs_there and bool(_ASKS_BY_HEADER.search(path))
 
 
 def write_clearing(keep: int, excluded: Sequence[str]) -> Added:
@@ -120,23 +117,21 @@ def write_clearing(keep: int, excluded: Sequence[str]) -> Added:
 _THINKS = ("adaptive", "enabled")
 
 
-def find_dropping_obstacle(document: Document, path: str, model: str | None) -> str | None:
-    """Return why a request cannot have bound thinking dropped; None if it can.
+def can_drop(document: Document, path: str, model: str | None) -> bool:
+    """Whether a request can have bound thinking dropped.
 
     What its client says of that stays, and without thinking nothing is bound. Where a request says
-    nothing of thinking, the models that bind it think all the same; of others nobody knows. The
-    path is as in `find_clearing_obstacle`.
+    nothing of thinking, the models that bind it think all the same; of others nobody knows.
     """
-    if path and not _ASKS_BY_HEADER.search(path):
-        return "betas are named in the body"
+    if not _ASKS_BY_HEADER.search(path):
+        return False
     thinking = document.get("thinking")
     if thinking is None:
-        return "the model is not known" if is_binding_assumed(model) else None
+        return not is_binding_assumed(model)
     if not isinstance(thinking, dict) or thinking.get("type") not in _THINKS:
-        return "there is no thinking"
+        return False
     asked = thinking.get("block_binding")
-    is_open = isinstance(asked, dict) and asked.get(_MISMATCH_BEHAVIOR[-1]) is None
-    return None if asked is None or is_open else "the client says what becomes of bound thinking"
+    return asked is None or (isinstance(asked, dict) and asked.get(_MISMATCH_BEHAVIOR[-1]) is None)
 
 
 def write_dropping(document: Document) -> Added:
@@ -165,10 +160,8 @@ class Messages(Blocks):
     tools_path = ("tools",)
     mark = CACHE_MARK
 
-    clearing = ProviderEdit(find_clearing_obstacle, write_clearing, "context-management-2025-06-27")
-    dropping = ProviderEdit(
-        find_dropping_obstacle, write_dropping, "thinking-binding-controls-2026-08-01"
-    )
+    clearing = ProviderEdit(can_clear, write_clearing, "context-management-2025-06-27")
+    dropping = ProviderEdit(can_drop, write_dropping, "thinking-binding-controls-2026-08-01")
 
     def list_blocks(self, content: object) -> list[Any]:
         if isinstance(content, str):

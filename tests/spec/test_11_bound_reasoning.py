@@ -441,12 +441,10 @@ def test_where_nothing_can_be_asked(path: str, others: dict[str, Any]) -> None:
     clearing = MESSAGES.clearing
     assert clearing is not None
     document = json.loads(tell(CLEARED[0], *TALK))
-    assert None is clearing.find_obstacle(document, "/v1/messages", None)
+    assert clearing.is_possible(document, "/v1/messages", None)
     tools = [{"name": "shell"}, {"type": "custom", "name": "x"}, {"type": "bash_20250124"}]
-    assert None is clearing.find_obstacle(
-        {**document, "tools": tools}, "/v1/messages/count_tokens", None
-    )
-    assert clearing.find_obstacle({**document, **others}, path, None)
+    assert clearing.is_possible({**document, "tools": tools}, "/v1/messages/count_tokens", None)
+    assert not clearing.is_possible({**document, **others}, path, None)
 
 
 @in_cases(CLEARED[:1])
