@@ -6,7 +6,7 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 
 from collections.abc import Mapping, Sequence
 
-from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
+from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
@@ -35,7 +35,7 @@ from masking.wire.parts import (
     find_lifetimes,
     join_marks,
     read_address,
-    read_parts,
+    read_content,
     unmark_parts,
     without_mark,
 )
@@ -47,8 +47,6 @@ _SPEAKERS: Mapping[object, Speaker] = {
     "assistant": "assistant",
 }
 """By role."""
-
-_CONTENT: tuple[Path, ...] = (("content",),)
 
 _REASONING = "thinking_blocks"
 """Where LiteLLM puts the signed thinking of Claude."""
@@ -160,11 +158,8 @@ def _read_call(call: object) -> Call:
 
 
 def _read_result(message: Mapping[str, object]) -> ToolResult:
-    content = message.get("content")
     call_id, is_error = non_empty(message.get("tool_call_id")), message.get("is_error") is True
-    if isinstance(content, str):
-        return ToolResult(call_id, "string", (content,), _CONTENT, is_error)
-    return read_parts(call_id, ("content",), as_list(content), _IMAGES, is_error=is_error)
+    return read_content(call_id, ("content",), message.get("content"), _IMAGES, is_error=is_error)
 
 
 _FRAME = Charge("", MESSAGE_TOKENS)

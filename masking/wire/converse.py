@@ -34,7 +34,7 @@ from masking.wire.parts import (
     ImageParts,
     Picture,
     read_address,
-    read_parts,
+    read_content,
     read_picture,
 )
 
@@ -157,7 +157,7 @@ def _read_result(result: Mapping[str, Any], at: Path) -> ToolResult:
         return ToolResult(call_id, "string", (parts[0]["text"],), ((*at, 0, "text"),), is_error)
     if len(parts) == 1 and isinstance(parts[0], dict) and "json" in parts[0]:
         return _read_json(call_id, parts[0]["json"], (*at, 0, "json"), is_error=is_error)
-    return read_parts(call_id, at, parts, _IMAGES, is_error=is_error, is_text=_has_text)
+    return read_content(call_id, at, parts, _IMAGES, is_error=is_error, is_text=_has_text)
 
 
 def _has_text(part: object) -> bool:

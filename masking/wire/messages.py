@@ -38,7 +38,7 @@ from masking.wire.parts import (
     find_messages_binding,
     is_binding_assumed,
     read_address,
-    read_parts,
+    read_content,
     read_picture,
     unmark_parts,
     without_mark,
@@ -308,14 +308,9 @@ MESSAGES = Messages()
 def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
     content, slot = block.get("content"), ("content", at, "content")
     call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
-    if isinstance(content, str):
-        text, tail = split_reminders(content)
-        tails = (tail,) if tail else ()
-        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails, None, ())
-    parts = as_list(content)
-    if any(part.get("type") == _UNTOUCHABLE for part in objects(parts)):
+    if any(part.get("type") == _UNTOUCHABLE for part in objects(content)):
         return ToolResult(call_id, "other", (), (), is_error)
-    result = read_parts(call_id, slot, parts, _IMAGES, is_error=is_error)
+    result = read_content(call_id, slot, content, _IMAGES, is_error=is_error)
     split = [*map(split_reminders, result.texts)]
     if any(tail for _, tail in split):
         texts, tails = zip(*split, strict=True)

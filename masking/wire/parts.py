@@ -11,11 +11,11 @@ version that is not known counts as a new one.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from masking.model import Image, Path, ToolResult, describe_image
 from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
-from masking.wire.format import Marks, Notes, OnHistoryEdit, is_text_part
+from masking.wire.format import Marks, Notes, OnHistoryEdit, as_list, is_text_part
 
 CACHE_MARK = "cache_control"
 """Anthropic's mark, a key of what it ends a cached prefix with."""
@@ -154,11 +154,6 @@ class ImageParts(NamedTuple):
     keys: frozenset[str]
     text_part: Mapping[str, object]
 
-    def find_all(self, slot: Path, parts: Sequence[object]) -> tuple[Image, ...]:
-        """Return the images among the parts at `slot` that a text can replace."""
-        found = [self.find(part, (*slot, at)) for at, part in enumerate(parts)]
-        return tuple([image for image in found if image is not None])
-
     def find(self, part: object, slot: Path) -> Image | None:
         """Return the image in a part, with what can take its place.
 
@@ -175,24 +170,28 @@ class ImageParts(NamedTuple):
         return Image(slot, part, picture.tokens, text, {**self.text_part, "text": text})
 
 
-def read_parts(
+def read_content(
     call_id: str | None,
     at: Path,
-    parts: Sequence[Any],
+    content: object,
     images: ImageParts,
     *,
     is_error: bool,
     is_text: Callable[[object], bool] = is_text_part,
 ) -> ToolResult:
-    """Read a result whose content is a list of parts at a path: its texts and images may go."""
+    """Read a result whose content at a path is a text, or parts, whose texts and images may go."""
+    if isinstance(content, str):
+        return ToolResult(call_id, "string", (content,), (at,), is_error)
+    parts = as_list(content)
     places = [place for place, part in enumerate(parts) if is_text(part)]
+    found = [images.find(part, (*at, place)) for place, part in enumerate(parts)]
     return ToolResult(
         call_id,
         "text_parts" if places else "other",
         tuple([parts[place]["text"] for place in places]),
         tuple([(*at, place, "text") for place in places]),
         is_error,
-        images=images.find_all(at, parts),
+        images=tuple([image for image in found if image]),
     )
 
 

@@ -33,7 +33,7 @@ from masking.wire.parts import (
     Picture,
     find_responses_binding,
     read_address,
-    read_parts,
+    read_content,
     unmark_parts,
 )
 
@@ -74,8 +74,6 @@ _CLIENTS_CALLS = frozenset(
 """The calls that a client runs; one without an id is a call all the same."""
 
 _ARGUMENTS = ("arguments", "input", "action", "operation")
-
-_OUTPUT_SLOT: tuple[Path, ...] = (("output",),)
 
 _TEXT_TYPES = ("input_text", "output_text")
 
@@ -295,12 +293,8 @@ def _read_result(kind: str, item: Mapping[str, Any]) -> ToolResult:
 
 def _read_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
     """Read a text, or a list of parts, of which the texts may go."""
-    output = item.get("output")
-    is_error = item.get("status") == "failed"
-    if isinstance(output, str):
-        return ToolResult(call_id, "string", (output,), _OUTPUT_SLOT, is_error)
-    parts = as_list(output)
-    return read_parts(call_id, ("output",), parts, _IMAGES, is_error=is_error, is_text=_is_text)
+    content, is_error = item.get("output"), item.get("status") == "failed"
+    return read_content(call_id, ("output",), content, _IMAGES, is_error=is_error, is_text=_is_text)
 
 
 def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResult:
