@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
 from masking.wire.format import (
-    CALL_TOKENS,
-    MESSAGE_TOKENS,
+    CALL_FRAME,
+    MESSAGE_FRAME,
     NO_NOTES,
     Charge,
     Document,
@@ -26,9 +26,6 @@ from masking.wire.format import (
     objects,
 )
 from masking.wire.parts import find_last_mark, find_lifetimes, join_marks
-
-_FRAME = Charge("", MESSAGE_TOKENS)
-_RESULT_FRAME = Charge("", CALL_TOKENS)
 
 
 class Blocks(WireFormat):
@@ -94,11 +91,10 @@ class Blocks(WireFormat):
         """Read the frame of a message, then block by block.
 
         Texts are those of its blocks and of results, reasoning, and the names and inputs of calls.
-        4 tokens are the message's own, 8 each call's and each result's.
         """
         if not isinstance(message, dict):
             return []
-        charges, results, is_user = [_FRAME], 0, message.get("role") == "user"
+        charges, results, is_user = [MESSAGE_FRAME], 0, message.get("role") == "user"
         for block in self.list_blocks(message.get("content")):
             found = self.find_result(block)
             if found is None:
@@ -108,7 +104,7 @@ class Blocks(WireFormat):
             results += is_user
             parts = self.list_blocks(found.get("content"))
             inner = [self.charge_block(part, place) for part in parts]
-            charges += (_RESULT_FRAME, *(inner or [Charge("", 0, place)]))
+            charges += (CALL_FRAME, *(inner or [Charge("", 0, place)]))
         return charges
 
     def read_notes(self, message: object) -> Notes:

@@ -10,7 +10,7 @@ from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
-    MESSAGE_TOKENS,
+    MESSAGE_FRAME,
     NO_NOTES,
     Charge,
     Document,
@@ -27,9 +27,9 @@ from masking.wire.format import (
 )
 from masking.wire.parts import (
     CACHE_MARK,
-    UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
+    charge_content,
     find_claude_binding,
     find_last_mark,
     find_lifetimes,
@@ -75,22 +75,12 @@ class Chat(WireFormat):
         return make(Element, (speaker, texts, tuple(map(_read_call, calls)), (), is_bound))
 
     def read_charges(self, message: object) -> list[Charge]:
-        """Read the content of a message, its frame, and its calls.
-
-        The names and arguments of calls are texts, 4 tokens are the message's own, 8 each call's.
-        """
+        """Read the content of a message, its frame, and the names and arguments of its calls."""
         if not isinstance(message, dict):
             return []
-        content = message.get("content")
         result = 0 if message.get("role") == "tool" else None
-        charges: list[Charge] = []
-        if isinstance(content, str):
-            charges.append(make(Charge, (content, 0, result, "")))
-        elif isinstance(content, list):
-            charges += [_charge_part(part, result) for part in content]
-        if result is not None and not charges:
-            charges.append(Charge("", 0, result))  # a result without a content is one all the same
-        charges.append(_FRAME)
+        charges = charge_content(message.get("content"), result, _read_image)
+        charges.append(MESSAGE_FRAME)
         for call in as_list(message.get("tool_calls")):
             _, name, arguments = _read_call(call)
             text = non_empty(arguments) or ""
@@ -160,18 +150,6 @@ def _read_call(call: object) -> Call:
 def _read_result(message: Mapping[str, object]) -> ToolResult:
     call_id, is_error = non_empty(message.get("tool_call_id")), message.get("is_error") is True
     return read_content(call_id, ("content",), message.get("content"), _IMAGES, is_error=is_error)
-
-
-_FRAME = Charge("", MESSAGE_TOKENS)
-
-
-def _charge_part(part: object, result: int | None) -> Charge:
-    if isinstance(part, dict):
-        if isinstance(text := part.get("text", part.get("refusal")), str):
-            return Charge(text, 0, result)
-        if picture := _read_image(part):
-            return Charge("", picture.tokens, result)
-    return Charge("", UNKNOWN_PART_TOKENS, result)
 
 
 def _read_image(part: Mapping[str, object]) -> Picture | None:

@@ -15,12 +15,6 @@ import orjson
 from masking.model import Element, ElementSize, Path, make
 from masking.tokens import estimate_tokens
 
-MESSAGE_TOKENS = 4
-"""What a message costs besides its texts: role, separators."""
-
-CALL_TOKENS = 8
-"""What a call, or its result, costs besides its texts: id, separators."""
-
 
 class HeadSize(NamedTuple):
     """The size of what stands before the list, in estimated tokens, and up to its last cache mark.
@@ -88,6 +82,13 @@ class Charge(NamedTuple):
     result: int | None = None
     name: str = ""
 
+
+MESSAGE_FRAME = Charge("", 4)
+"""What a message costs besides its texts: role, separators."""
+
+CALL_TOKENS = 8
+CALL_FRAME = Charge("", CALL_TOKENS)
+"""What a call, or its result, costs besides its texts: id, separators."""
 
 Purpose = Literal["answer", "count", "compact"]
 """What a request asks for: an answer, the tokens that it would have, or its history in short."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
 from masking.wire.format import (
     CALL_TOKENS,
-    MESSAGE_TOKENS,
+    MESSAGE_FRAME,
     Charge,
     Document,
     WireFormat,
@@ -97,12 +97,11 @@ class Gemini(WireFormat):
     def read_charges(self, content: object) -> list[Charge]:
         """Read the frame of a content, then part by part.
 
-        Texts are those of its parts, whatever a tool gave, and the names and arguments of calls. 4
-        tokens are the content's own, 8 each call's and each response's, and media have theirs.
+        Texts are those of its parts, whatever a tool gave, and the names and arguments of calls.
         """
         if not isinstance(content, dict):
             return []
-        charges, results = [_FRAME], 0
+        charges, results = [MESSAGE_FRAME], 0
         gives_results = _read_speaker(content) != "assistant"
         for _, part in _find_parts(content):
             found = _find_response(part)
@@ -244,9 +243,6 @@ def _read_image(part: Part) -> Picture | None:
 
 
 _IMAGES = ImageParts(_read_image, frozenset((*_DATA, "mediaResolution", "media_resolution")), {})
-
-
-_FRAME = Charge("", MESSAGE_TOKENS)
 
 
 def _charge_part(part: Part) -> Charge:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from masking.model import Image, Path, ToolResult, describe_image
+from masking.model import Image, Path, ToolResult, describe_image, make
 from masking.tokens import UNKNOWN_TOKENS, estimate_tokens, read_header
-from masking.wire.format import Marks, Notes, OnHistoryEdit, as_list, is_text_part
+from masking.wire.format import Charge, Marks, Notes, OnHistoryEdit, as_list, is_text_part
 
 CACHE_MARK = "cache_control"
 """Anthropic's mark, a key of what it ends a cached prefix with."""
@@ -97,6 +97,9 @@ rule: without it, what masking saves would look like a larger part of the prompt
 ENCRYPTED_CHARS_PER_TOKEN = 6
 """Of reasoning that is encrypted, in base64: it takes four characters for three, and a token of
 English has some four and a half."""
+
+_TEXTS = ("text", "refusal", "stdout", "stderr")
+"""The keys of OpenAI's parts that hold a text."""
 
 _DATA_URL = re.compile(r"data:(image/[\w.+-]*)[^,]{0,64}?;base64,", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"image/([\w.+-]{1,16})", re.IGNORECASE | re.ASCII)
@@ -193,6 +196,29 @@ def read_content(
         is_error,
         images=tuple([image for image in found if image]),
     )
+
+
+def charge_content(
+    content: object,
+    result: int | None,
+    read_image: Callable[[Mapping[str, object]], Picture | None],
+) -> list[Charge]:
+    """Return the charges of a content of OpenAI's: a text, or parts."""
+    if isinstance(content, str):
+        return [make(Charge, (content, 0, result, ""))]
+    charges = []
+    for part in as_list(content):
+        known = part if isinstance(part, dict) else {}
+        texts = [text for key in _TEXTS if isinstance(text := known.get(key), str)]
+        if texts:
+            charges += [Charge(text, 0, result) for text in texts]
+        else:
+            picture = read_image(known)
+            tokens = picture.tokens if picture else UNKNOWN_PART_TOKENS
+            charges.append(Charge("", tokens, result))
+    if result is not None and not charges:  # a result without a content is one all the same
+        charges.append(Charge("", 0, result))
+    return charges
 
 
 _CLAUDE = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku|fable|mythos)\b", re.IGNORECASE)

@@ -11,8 +11,8 @@ from typing import Any
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
-    CALL_TOKENS,
-    MESSAGE_TOKENS,
+    CALL_FRAME,
+    MESSAGE_FRAME,
     NO_NOTES,
     Charge,
     Document,
@@ -28,9 +28,9 @@ from masking.wire.format import (
 )
 from masking.wire.parts import (
     ENCRYPTED_CHARS_PER_TOKEN,
-    UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
+    charge_content,
     find_responses_binding,
     read_address,
     read_content,
@@ -124,17 +124,18 @@ class Responses(WireFormat):
     def read_charges(self, item: object) -> list[Charge]:
         """Read the frame of an item, then its content.
 
-        4 tokens are a message's own, 8 any other item's. Of an item that is neither a message nor a
-        result, all is text but its frame; arguments are compact JSON, and what is encrypted counts
-        by its length.
+        Of an item that is neither a message nor a result, all is text but its frame; arguments are
+        compact JSON, and what is encrypted counts by its length.
         """
         if not isinstance(item, dict):
             return []
         if item.get("type", "message") == "message":
-            return [_MESSAGE_FRAME, *_charge_content(item.get("content"), None)]
+            return [MESSAGE_FRAME, *charge_content(item.get("content"), None, _read_image)]
         if _holds_result(item):
-            return [_ITEM_FRAME, *(_charge_content(item.get("output"), 0) or [_EMPTY_RESULT])]
-        charges = [_ITEM_FRAME]
+            output = item.get("output")
+            content = [output] if isinstance(output, dict) else output  # a screenshot stands alone
+            return [CALL_FRAME, *charge_content(content, 0, _read_image)]
+        charges = [CALL_FRAME]
         for key, value in item.items():
             if key not in _FRAME and value is not None:
                 charges.append(Charge(value if isinstance(value, str) else render_json(value)))
@@ -330,10 +331,6 @@ _RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], ToolResult]] = 
 """The results whose texts may be replaced, by their type; all others stay as they are."""
 
 
-_MESSAGE_FRAME = Charge("", MESSAGE_TOKENS)
-_ITEM_FRAME = Charge("", CALL_TOKENS)
-_EMPTY_RESULT = Charge("", 0, 0)
-
 _ENVELOPE_CHARS = 1_100
 """How much longer an encrypted text is than its reasoning alone.
 
@@ -349,26 +346,6 @@ _FRAME = frozenset(
     )
 )
 """Keys whose values are no text of the prompt."""
-
-_TEXTS = ("text", "refusal", "stdout", "stderr")
-
-
-def _charge_content(content: object, result: int | None) -> list[Charge]:
-    """Return the charges of a text, of a list of parts, or of a screenshot."""
-    if isinstance(content, str):
-        return [make(Charge, (content, 0, result, ""))]
-    parts = [content] if isinstance(content, dict) else as_list(content)
-    return [charge for part in parts for charge in _charge_part(part, result)]
-
-
-def _charge_part(part: object, result: int | None) -> list[Charge]:
-    if isinstance(part, dict):
-        texts = [text for key in _TEXTS if isinstance(text := part.get(key), str)]
-        if texts:
-            return [Charge(text, 0, result) for text in texts]
-        if picture := _read_image(part):
-            return [Charge("", picture.tokens, result)]
-    return [Charge("", UNKNOWN_PART_TOKENS, result)]
 
 
 def _read_image(part: Mapping[str, object]) -> Picture | None:
