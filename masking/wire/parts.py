@@ -224,7 +224,7 @@ def charge_content(
 _CLAUDE = re.compile(r"claude|anthropic|\b(?:opus|sonnet|haiku|fable|mythos)\b", re.IGNORECASE)
 _VERSION = re.compile(
     r"(?:opus|sonnet|haiku|fable|mythos)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"
-    r"|claude-v?(?P<old>[1-4])(?!\d)|claude-(?P<older>instant)",
+    r"|claude-(?P<older>v?[1-4](?!\d)|instant)",
     re.IGNORECASE,
 )
 _LAST_FREE = (5, 0)
@@ -253,14 +253,14 @@ def find_claude_binding(model: str | None) -> OnHistoryEdit | None:
     if model is None or not _CLAUDE.search(model):
         return None
     found = _VERSION.search(model)
-    if found is None:
-        return "refuses"
-    if found["old"] or found["older"]:
-        return None
-    version = (int(found["major"]), int(found["minor"] or 0))
-    if version <= _LAST_FREE:
+    if found is not None and not _is_newer(found, _LAST_FREE):
         return None
     return "may_refuse" if _BY_ACCOUNT.search(model) else "refuses"
+
+
+def _is_newer(found: re.Match[str], last_free: tuple[int, int]) -> bool:
+    """Whether a version that was found is after the last one that binds nothing."""
+    return not found["older"] and (int(found["major"]), int(found["minor"] or 0)) > last_free
 
 
 def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
@@ -268,16 +268,15 @@ def find_messages_binding(model: str | None) -> OnHistoryEdit | None:
 
     None if no model is named, as in a recorded file: nothing will be sent to one.
     """
-    if model is not None and _CLAUDE.search(model):
+    if model is None or _CLAUDE.search(model):
         return find_claude_binding(model)
-    return None if model is None or _OTHER_MAKERS.search(model) else "refuses"
+    return None if _OTHER_MAKERS.search(model) else "refuses"
 
 
 def is_binding_assumed(model: str | None) -> bool:
     """Whether a model that is said to bind its reasoning is so because its name tells nothing."""
-    if model is not None and _CLAUDE.search(model):
-        return _VERSION.search(model) is None
-    return model is None or not _OPENAI.search(model)
+    name = model or ""
+    return not (_VERSION if _CLAUDE.search(name) else _OPENAI).search(name)
 
 
 def find_responses_binding(model: str | None, *, is_encrypted: bool) -> OnHistoryEdit | None:
@@ -285,13 +284,9 @@ def find_responses_binding(model: str | None, *, is_encrypted: bool) -> OnHistor
 
     An unknown model can only bind reasoning that is encrypted.
     """
-    if model is not None and _CLAUDE.search(model):
-        return find_claude_binding(model)
-    found = _OPENAI.search(model or "")
-    if found is None:
-        is_other = model is not None and _NOT_OPENAI.search(model)
-        return "drops" if is_encrypted and not is_other else None
-    if found["older"]:
-        return None
-    version = (int(found["major"]), int(found["minor"] or 0))
-    return None if version <= _LAST_FREE_OPENAI else "drops"
+    name = model or ""
+    if _CLAUDE.search(name):
+        return find_claude_binding(name)
+    if found := _OPENAI.search(name):
+        return "drops" if _is_newer(found, _LAST_FREE_OPENAI) else None
+    return "drops" if is_encrypted and not _NOT_OPENAI.search(name) else None
