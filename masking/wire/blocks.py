@@ -5,7 +5,7 @@ messages, whatever the order of the keys.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from masking.model import UNKNOWN, Call, Element, Path, Speaker, ToolResult, make
@@ -25,7 +25,7 @@ from masking.wire.format import (
     measure_tools,
     objects,
 )
-from masking.wire.parts import find_last_mark, find_lifetimes, join_marks
+from masking.wire.parts import find_lifetimes, find_marked, join_marks
 
 
 class Blocks(WireFormat):
@@ -61,10 +61,6 @@ class Blocks(WireFormat):
     @abstractmethod
     def charge_block(self, block: object, result: int | None = None) -> Charge:
         """Return what of a block is tokens; `result` is the place of the result that it is in."""
-
-    @abstractmethod
-    def find_markable(self, message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        """Yield what may have a cache mark in a message."""
 
     # What follows from that.
 
@@ -110,7 +106,9 @@ class Blocks(WireFormat):
     def read_notes(self, message: object) -> Notes:
         if not isinstance(message, dict):
             return NO_NOTES
-        lifetimes = (*find_lifetimes(self.find_markable(message), self.mark),)
+        blocks = objects(message.get("content"))
+        parts = [part for block in blocks for part in (block, *objects(block.get("content")))]
+        lifetimes = (*find_lifetimes(parts, self.mark),)
         return Notes(bool(lifetimes), lifetimes)
 
     def measure_schemas(self, tools: object) -> int:
@@ -119,18 +117,11 @@ class Blocks(WireFormat):
 
     def measure_head(self, body: Document) -> HeadSize:
         tools, blocks = follow(body, self.tools_path), self.list_blocks(body.get("system"))
-        schemas = as_list(tools)
         size = self.measure_schemas(tools)
-        total = size + self._measure_blocks(blocks)
-        if last := find_last_mark(blocks, self.mark):
-            return HeadSize(total, size + self._measure_blocks(blocks[:last]))
-        if last := find_last_mark(schemas, self.mark):
-            marked = size if last == len(schemas) else self.measure_schemas(schemas[:last])
-            return HeadSize(total, marked)
-        return HeadSize(total)
-
-    def _measure_blocks(self, blocks: Sequence[object]) -> int:
-        return measure_charges(map(self.charge_block, blocks))
+        total = size + measure_charges(map(self.charge_block, blocks))
+        if marked := find_marked(blocks, self.mark):
+            return HeadSize(total, size + measure_charges(map(self.charge_block, marked)))
+        return HeadSize(total, self.measure_schemas(find_marked(as_list(tools), self.mark) or None))
 
     def find_head_texts(self, body: Document) -> Sequence[str]:
         blocks = objects(self.list_blocks(body.get("system")))
@@ -142,9 +133,5 @@ class Blocks(WireFormat):
 
     def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         body = self.find_body(document)
-        before = [*objects(follow(body, self.tools_path)), *objects(body.get("system"))]
-        return join_marks((), find_lifetimes(before, self.mark), notes, self.find_end(document))
-
-    def find_end(self, document: Document) -> Iterable[str]:
-        """Return the lifetime of a mark that stands for the end of the list."""
-        return ()
+        head = [*objects(follow(body, self.tools_path)), *objects(body.get("system"))]
+        return join_marks(head, notes, body, self.mark)

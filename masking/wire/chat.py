@@ -31,8 +31,8 @@ from masking.wire.parts import (
     Picture,
     charge_content,
     find_claude_binding,
-    find_last_mark,
     find_lifetimes,
+    find_marked,
     join_marks,
     read_address,
     read_content,
@@ -107,12 +107,7 @@ class Chat(WireFormat):
 
     def measure_head(self, body: Document) -> HeadSize:
         tools = body.get("tools")
-        size = measure_tools(tools)
-        schemas = as_list(tools)
-        last = find_last_mark(schemas)
-        if not last:
-            return HeadSize(size)
-        return HeadSize(size, size if last == len(schemas) else measure_tools(schemas[:last]))
+        return HeadSize(measure_tools(tools), measure_tools(find_marked(as_list(tools)) or None))
 
     def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
         """Return the `cache_control` (Anthropic) of tools, messages, parts, and the whole request.
@@ -122,8 +117,7 @@ class Chat(WireFormat):
         """
         retention = document.get("prompt_cache_retention")
         asked = [retention] if isinstance(retention, str) else []
-        before = find_lifetimes(objects(document.get("tools")))
-        return join_marks(asked, before, notes, find_lifetimes((document,)))
+        return join_marks(objects(document.get("tools")), notes, document, asked=asked)
 
     def on_history_edit(
         self, document: Document, model: str | None, notes: Sequence[Notes]

@@ -6,7 +6,7 @@ everywhere, requests that are signed pass; those with a bearer token are read.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -23,7 +23,6 @@ from masking.wire.format import (
     follow,
     measure_tools,
     non_empty,
-    objects,
     render_json,
 )
 from masking.wire.messages import MESSAGES
@@ -96,9 +95,6 @@ class Converse(Blocks):
             if isinstance(redacted, str):
                 return Charge("", len(redacted) // ENCRYPTED_CHARS_PER_TOKEN, result)
         return Charge("", UNKNOWN_PART_TOKENS, result)
-
-    def find_markable(self, message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        yield from objects(message.get("content"))
 
     def unmark(self, message: object) -> object:
         if not isinstance(message, dict) or not isinstance(message.get("content"), list):

@@ -6,7 +6,7 @@ rendered in the order tools, system, messages, whatever the order of the keys.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -34,7 +34,6 @@ from masking.wire.parts import (
     UNKNOWN_PART_TOKENS,
     ImageParts,
     Picture,
-    find_lifetimes,
     find_messages_binding,
     is_binding_assumed,
     read_address,
@@ -223,11 +222,6 @@ class Messages(Blocks):
                 tokens = UNKNOWN_PART_TOKENS
         return Charge("".join([text for text in texts if isinstance(text, str)]), tokens, result)
 
-    def find_markable(self, message: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-        for block in objects(message.get("content")):
-            yield block
-            yield from objects(block.get("content"))
-
     def read_reasoning(self, message: object) -> Sequence[Charge]:
         blocks = objects(follow(message, ("content",)))
         return [self.charge_block(block) for block in blocks if block.get("type") in _THINKING]
@@ -257,9 +251,6 @@ class Messages(Blocks):
 
     def streams(self, document: Document, path: str) -> bool:
         return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
-
-    def find_end(self, document: Document) -> Iterable[str]:
-        return find_lifetimes((document,))
 
     def find_obstacle(self, document: Document) -> str | None:
         """Return whether the provider has its history or trims it, or claude-code signed it."""

@@ -36,24 +36,28 @@ def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK
 
 
 def join_marks(
-    asked: Iterable[str], before: Iterable[str], notes: Iterable[Notes], end: Iterable[str]
+    head: Iterable[Mapping[str, object]],
+    notes: Iterable[Notes],
+    body: Mapping[str, object],
+    key: str = CACHE_MARK,
+    asked: Sequence[str] = (),
 ) -> Marks:
-    """Return the marks of a request, by the lifetimes that they ask for.
+    """Return the marks of a request: before the list, in it, and on the body for the list's end.
 
-    asked: what is asked for without a mark. before, end: for marks before and behind the list.
+    asked: the lifetimes that are asked for without a mark.
     """
-    in_head = (*before,)
-    in_list = (*chain.from_iterable([each.lifetimes for each in notes]), *end)
+    in_head = (*find_lifetimes(head, key),)
+    in_list = (*chain.from_iterable([e.lifetimes for e in notes]), *find_lifetimes((body,), key))
     return Marks(bool(in_head), bool(in_list), (*asked, *in_head, *in_list))
 
 
-def find_last_mark(items: Sequence[object], key: str = CACHE_MARK) -> int:
-    """Return how many of these items there are up to the last one with a mark; 0 without any."""
+def find_marked(items: Sequence[object], key: str = CACHE_MARK) -> Sequence[object]:
+    """Return these items up to the last one with a mark; none without any."""
     for count in range(len(items), 0, -1):
         item = items[count - 1]
         if isinstance(item, dict) and isinstance(item.get(key), dict):
-            return count
-    return 0
+            return items[:count]
+    return ()
 
 
 def without_mark(value: Mapping[str, object], key: str = CACHE_MARK) -> Mapping[str, object]:
