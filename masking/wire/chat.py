@@ -20,10 +20,10 @@ from masking.wire.format import (
     OnHistoryEdit,
     WireFormat,
     as_list,
-    is_text_part,
     measure_tools,
     non_empty,
     objects,
+    read_texts,
 )
 from masking.wire.parts import (
     CACHE_MARK,
@@ -64,12 +64,7 @@ class Chat(WireFormat):
         if role == "tool":
             return make(Element, ("tool", (), (), (_read_result(message),), False))
         speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-        content = message.get("content")
-        texts: tuple[str, ...] = ()
-        if isinstance(content, str):
-            texts = (content,)
-        elif isinstance(content, list):
-            texts = tuple([part["text"] for part in content if is_text_part(part)])
+        texts = read_texts(message.get("content"))
         calls = as_list(message.get("tool_calls")) if speaker == "assistant" else ()
         is_bound = bool(message.get(_REASONING))
         return make(Element, (speaker, texts, tuple(map(_read_call, calls)), (), is_bound))

@@ -135,11 +135,18 @@ def non_empty(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def is_text_part(part: object) -> bool:
-    """Whether a part of a content is a text."""
-    return (
-        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
-    )
+def is_text_part(part: object, types: Sequence[str] = ("text",)) -> bool:
+    """Whether a part of a content is a text, by the types of those."""
+    if not isinstance(part, dict) or part.get("type") not in types:
+        return False
+    return isinstance(part.get("text"), str)
+
+
+def read_texts(content: object, types: Sequence[str] = ("text",)) -> tuple[str, ...]:
+    """Return the texts of a content: itself, or those of its parts."""
+    if isinstance(content, str):
+        return (content,)
+    return tuple([part["text"] for part in as_list(content) if is_text_part(part, types)])
 
 
 def render_json(value: object) -> str:

@@ -6,6 +6,7 @@ run of items: its reasoning, its words, its calls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from masking.model import UNKNOWN, Call, ContentKind, Element, Path, Speaker, ToolResult, make
@@ -22,8 +23,10 @@ from masking.wire.format import (
     ServerHistory,
     WireFormat,
     as_list,
+    is_text_part,
     non_empty,
     objects,
+    read_texts,
     render_json,
 )
 from masking.wire.parts import (
@@ -76,6 +79,7 @@ _CLIENTS_CALLS = frozenset(
 _ARGUMENTS = ("arguments", "input", "action", "operation")
 
 _TEXT_TYPES = ("input_text", "output_text")
+_is_text = partial(is_text_part, types=_TEXT_TYPES)
 
 _BREAKPOINT = "prompt_cache_breakpoint"
 
@@ -108,7 +112,8 @@ class Responses(WireFormat):
         if kind == "message":
             role = item.get("role")
             speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
-            return make(Element, (speaker, _find_texts(item.get("content")), (), (), False))
+            texts = read_texts(item.get("content"), _TEXT_TYPES)
+            return make(Element, (speaker, texts, (), (), False))
         if not isinstance(kind, str):
             return UNKNOWN
         if kind == "reasoning":
@@ -131,7 +136,7 @@ class Responses(WireFormat):
             return []
         if item.get("type", "message") == "message":
             return [MESSAGE_FRAME, *charge_content(item.get("content"), None, _read_image)]
-        if _holds_result(item):
+        if self.read_element(item).results:
             output = item.get("output")
             content = [output] if isinstance(output, dict) else output  # a screenshot stands alone
             return [CALL_FRAME, *charge_content(content, 0, _read_image)]
@@ -236,20 +241,6 @@ class Responses(WireFormat):
 RESPONSES = Responses()
 
 
-def _find_texts(content: object) -> tuple[str, ...]:
-    if isinstance(content, str):
-        return (content,)
-    return tuple([part["text"] for part in as_list(content) if _is_text(part)])
-
-
-def _is_text(part: object) -> bool:
-    return (
-        isinstance(part, dict)
-        and part.get("type") in _TEXT_TYPES
-        and isinstance(part.get("text"), str)
-    )
-
-
 def _read_pair(
     kind: str, item: Mapping[str, Any]
 ) -> tuple[tuple[Call, ...], tuple[ToolResult, ...]]:
@@ -257,19 +248,9 @@ def _read_pair(
     call_id = non_empty(item.get(_PAIRED_BY.get(kind, "")))
     if call_id is None:
         return (), ()
-    if _holds_result(item):
+    if kind in _ANSWERS:
         return (), (ToolResult(call_id, "other", (), ()),)
     return (Call(call_id, kind, None),), ()
-
-
-def _holds_result(item: Mapping[str, Any]) -> bool:
-    """Whether an item answers a call."""
-    kind = item.get("type")
-    if not isinstance(kind, str):
-        return False
-    if kind in _PAIRED_BY:
-        return kind in _ANSWERS and non_empty(item.get(_PAIRED_BY[kind])) is not None
-    return kind.endswith(_OUTPUT)
 
 
 def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
