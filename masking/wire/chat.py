@@ -36,7 +36,7 @@ from masking.wire.parts import (
     join_marks,
     read_address,
     read_content,
-    unmark_parts,
+    unmark_content,
     without_mark,
 )
 
@@ -92,13 +92,7 @@ class Chat(WireFormat):
         return Notes(bool(lifetimes), lifetimes, is_bound)
 
     def unmark(self, message: object) -> object:
-        """Return a message without cache marks; a content of one text part becomes a string."""
-        if not isinstance(message, dict):
-            return message
-        content = message.get("content")
-        if isinstance(content, list):
-            message = {**message, "content": unmark_parts(content)}
-        return without_mark(message)
+        return without_mark(unmark_content(message))
 
     def measure_head(self, body: Document) -> HeadSize:
         tools = body.get("tools")

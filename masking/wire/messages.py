@@ -39,7 +39,7 @@ from masking.wire.parts import (
     read_address,
     read_content,
     read_picture,
-    unmark_parts,
+    unmark_content,
     without_mark,
 )
 
@@ -227,17 +227,13 @@ class Messages(Blocks):
         return [self.charge_block(block) for block in blocks if block.get("type") in _THINKING]
 
     def unmark(self, message: object) -> object:
-        """Return a message without cache marks; a content of one text block becomes a string."""
         if not isinstance(message, dict) or not isinstance(message.get("content"), list):
             return message
-        blocks = [_unmark_result(block) for block in message["content"]]
-        return {**message, "content": unmark_parts(blocks)}
+        return unmark_content({**message, "content": [*map(unmark_content, message["content"])]})
 
     def find_tools(self, body: Document) -> object:
         tools = body.get("tools")
-        if not isinstance(tools, list):
-            return tools
-        return [without_mark(tool) if isinstance(tool, dict) else tool for tool in tools]
+        return [*map(without_mark, tools)] if isinstance(tools, list) else tools
 
     def find_head_texts(self, body: Document) -> Sequence[str]:
         """Return the texts of the system prompt; the billing header is none of them."""
@@ -344,9 +340,3 @@ def _read_image(block: Mapping[str, object]) -> Picture | None:
 
 
 _IMAGES = ImageParts(_read_image, frozenset(("type", "source")), {"type": "text"})
-
-
-def _unmark_result(block: object) -> object:
-    if not isinstance(block, dict) or not isinstance(block.get("content"), list):
-        return block
-    return {**block, "content": unmark_parts(block["content"])}

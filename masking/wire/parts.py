@@ -60,11 +60,18 @@ def find_marked(items: Sequence[object], key: str = CACHE_MARK) -> Sequence[obje
     return ()
 
 
-def without_mark(value: Mapping[str, object], key: str = CACHE_MARK) -> Mapping[str, object]:
-    """Return an object without its mark; the very object if it has none."""
-    if key not in value:
+def without_mark(value: object, key: str = CACHE_MARK) -> object:
+    """Return a value without its mark; the very value if it has none."""
+    if not isinstance(value, dict) or key not in value:
         return value
     return {name: item for name, item in value.items() if name != key}
+
+
+def unmark_content(value: object) -> object:
+    """Return an object with its content as `unmark_parts` writes it, if that is a list."""
+    if not isinstance(value, dict) or not isinstance(value.get("content"), list):
+        return value
+    return {**value, "content": unmark_parts(value["content"])}
 
 
 def unmark_parts(
@@ -75,7 +82,7 @@ def unmark_parts(
     Agents move the mark to the end of every request, and for that write a string as a list of one
     part. The mark is not part of the prompt.
     """
-    unmarked = [without_mark(part, key) if isinstance(part, dict) else part for part in parts]
+    unmarked = [without_mark(part, key) for part in parts]
     match unmarked:
         case [{"type": kind, "text": str(text), **others}] if kind in text_types and not others:
             return text
