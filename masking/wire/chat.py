@@ -70,7 +70,6 @@ class Chat(WireFormat):
         return make(Element, (speaker, texts, tuple(map(_read_call, calls)), (), is_bound))
 
     def read_charges(self, message: object) -> list[Charge]:
-        """Read the content of a message, its frame, and the names and arguments of its calls."""
         if not isinstance(message, dict):
             return []
         result = 0 if message.get("role") == "tool" else None

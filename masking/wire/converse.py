@@ -116,16 +116,13 @@ class Converse(Blocks):
         return counted if isinstance(counted, dict) else document
 
     def find_model(self, document: Document, path: str) -> str | None:
-        """Return the model, or the profile, that a path names."""
         found = _PATH.search(path)
         return unquote(found[1]) if found else None
 
     def streams(self, document: Document, path: str) -> bool:
-        """Whether the answer is streamed, as the path says."""
         return path.endswith("/converse-stream")
 
     def find_obstacle(self, document: Document) -> str | None:
-        """Return why a request must pass unchanged: the provider trims its history."""
         return MESSAGES.find_obstacle(self._find_more(document))
 
     def on_history_edit(

@@ -133,7 +133,6 @@ class Gemini(WireFormat):
         return tuple(text for _, part in parts if (text := _find_said(part)))
 
     def forbids_tools(self, body: Document) -> bool:
-        """Whether the mode of calling functions is `NONE`."""
         found = _find_object(body, "toolConfig", "tool_config")
         if found is not None:
             found = _find_object(found[1], "functionCallingConfig", "function_calling_config")

@@ -236,7 +236,6 @@ class Messages(Blocks):
         return [*map(without_mark, tools)] if isinstance(tools, list) else tools
 
     def find_head_texts(self, body: Document) -> Sequence[str]:
-        """Return the texts of the system prompt; the billing header is none of them."""
         texts = super().find_head_texts(body)
         return tuple([text for text in texts if not text.startswith(BILLING_HEADER)])
 
@@ -249,7 +248,6 @@ class Messages(Blocks):
         return document.get("stream") is True or bool(_STREAMING_PATH.search(path))
 
     def find_obstacle(self, document: Document) -> str | None:
-        """Return whether the provider has its history or trims it, or claude-code signed it."""
         if isinstance(document.get("thread"), dict):
             return "the provider holds the history (thread)"
         if document.get("compaction"):

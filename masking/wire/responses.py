@@ -105,7 +105,6 @@ class Responses(WireFormat):
     answers_in_runs = True
 
     def read_element(self, item: object) -> Element:
-        """Read one item: a message, a call, a result, reasoning, or what the provider made."""
         if not isinstance(item, dict):
             return UNKNOWN
         kind = item.get("type", "message")
@@ -199,7 +198,6 @@ class Responses(WireFormat):
         return Marks(in_list=any(each.is_marked for each in notes), lifetimes=lifetimes)
 
     def find_obstacle(self, document: Document) -> str | None:
-        """Return why a request must pass unchanged: the provider holds its history, or trims it."""
         if document.get("previous_response_id"):
             return HELD_BY_RESPONSE
         if document.get("conversation"):
