@@ -174,10 +174,10 @@ class _Reduction:
     ) -> None:
         self._conversation, self._sources = conversation, sources
         self._options, self._settled = options, settled
-        self._pairs = find_pairs(conversation)
         # Kept are all of the system's, the last of the others, and the results that the model has
         # not read, with what these belong to.
         elements, recent = conversation.elements, options.preserve_recent_raw_turns
+        self._pairs = find_pairs(elements, conversation.results, conversation.wire)
         others = [at for at, element in enumerate(elements) if element.speaker != "system"]
         self._leading = others[0] if others else len(elements)
         last = conversation.last_answer
@@ -326,17 +326,13 @@ Pairs = Mapping[int, frozenset[int]]
 """By the position of an element with tool results, those of the elements that called for them."""
 
 
-def find_pairs(conversation: Conversation) -> dict[int, frozenset[int]]:
+def find_pairs(
+    elements: Sequence[Element], results: Iterable[ToolResult], wire: WireFormat
+) -> dict[int, frozenset[int]]:
     """Bind the elements with tool results to those with their calls.
 
     Orphans, results without an id and calls without a result are in no pair.
     """
-    return _pair(conversation.elements, conversation.results, conversation.wire)
-
-
-def _pair(
-    elements: Sequence[Element], results: Iterable[ToolResult], wire: WireFormat
-) -> dict[int, frozenset[int]]:
     turns = [
         frozenset(answer)
         for answer in find_answers(elements, in_runs=wire.answers_in_runs)
@@ -375,7 +371,7 @@ def keeps_pairs(
         for result, calls in pairs.items()
         if result in there or not there.isdisjoint(calls)
     }
-    found = _pair(after, bind(History(), after, wire)[1], wire).items()
+    found = find_pairs(after, bind(History(), after, wire)[1], wire).items()
     return expected == {origins[r]: frozenset(origins[at] for at in calls) for r, calls in found}
 
 

@@ -58,7 +58,12 @@ def test_pairs(given: Case) -> None:
 
 
 def _find(messages: list[ChatMessage]) -> dict[int, int]:
-    return {result: only for result, (only,) in find_pairs(read(messages)).items()}
+    return {result: only for result, (only,) in _find_sets(messages).items()}
+
+
+def _find_sets(messages: list[ChatMessage]) -> dict[int, frozenset[int]]:
+    conversation = read(messages)
+    return find_pairs(conversation.elements, conversation.results, CHAT)
 
 
 class Check(NamedTuple):
@@ -89,7 +94,7 @@ CHECKS = [
 @pytest.mark.parametrize("given", CHECKS, ids=lambda given: given.case)
 def test_a_reduction_keeps_pairs(given: Check) -> None:
     after = [USER if at is None else given.before[at] for at in given.origins]
-    pairs = find_pairs(read(given.before))
+    pairs = _find_sets(given.before)
     assert given.expected == keeps_pairs(pairs, read(after).elements, given.origins, CHAT)
 
 
@@ -97,8 +102,7 @@ def test_a_reduction_keeps_pairs(given: Check) -> None:
 def test_whatever_is_closed_over_keeps_its_pairs(
     messages: list[ChatMessage], wanted: set[int]
 ) -> None:
-    conversation = read(messages)
-    elements, pairs = conversation.elements, find_pairs(conversation)
+    elements, pairs = read(messages).elements, _find_sets(messages)
     closed = close_over_pairs(wanted & set(range(len(messages))), pairs)
     assert closed == close_over_pairs(closed, pairs)
     origins = sorted(closed)

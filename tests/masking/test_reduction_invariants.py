@@ -56,7 +56,9 @@ def edited(messages: list[ChatMessage], plan: ReductionPlan) -> list[ChatMessage
 
 def pair(messages: list[ChatMessage]) -> dict[int, int]:
     """Return by the position of each result that of its call."""
-    return {result: only for result, (only,) in find_pairs(read(messages)).items()}
+    conversation = read(messages)
+    pairs = find_pairs(conversation.elements, conversation.results, conversation.wire)
+    return {result: only for result, (only,) in pairs.items()}
 
 
 def texts_of(message: object) -> tuple[str, ...]:
