@@ -17,7 +17,7 @@ from typing import Literal
 
 from masking.conversation import Conversation, find_answers
 from masking.errors import ConfigError
-from masking.model import Decision, Element, KeepReason, Reason, Scenario, Speaker, ToolResult
+from masking.model import Decision, Element, KeepReason, Scenario, Speaker, ToolResult
 from masking.setting import check_settings, describes_settings, names, setting
 from masking.window import DEFAULT_TEMPLATE
 from masking.window.decide import Templates
@@ -31,7 +31,6 @@ from masking.window.placeholder import (
 
 _SCENARIOS: tuple[Scenario, ...] = (1, 2, 3, 4, 5)
 _REDACTED: Collection[Scenario] = (1, 5)
-_SETTLED: Collection[Reason] = ("redacted", "already_masked")
 
 
 def _check_template(template: str, path: str) -> None:
@@ -100,11 +99,6 @@ class Redactions:
 
     decisions: tuple[Decision, ...]
     malformed: tuple[int, ...] = ()
-
-    @property
-    def settled(self) -> frozenset[int]:
-        """The places of the tool results that are now placeholders, not to be masked again."""
-        return frozenset(n for n, d in enumerate(self.decisions) if d.reason in _SETTLED)
 
     @property
     def scenarios(self) -> tuple[int, ...]:

@@ -485,19 +485,20 @@ def changes_before_reasoning(conversation: Conversation, edits: Edits) -> bool:
     return first <= conversation.last_bound
 
 
+_PLACEHOLDERS = ("masked", "redacted", "already_masked")
+"""The reasons of results that are placeholders now, and are not to be masked again."""
+
+
 def _settle(decisions: Sequence[Decision], redactions: Redactions) -> tuple[Decision, ...]:
     """Return the decisions: redaction's where it settled a result or the window is off.
 
     Redaction replaces texts alone, so the images that the window masks are masked all the same.
     """
-    settled = redactions.settled
     return tuple(
         _join(decision, redaction)
-        if place in settled or decision.reason == "off"
+        if redaction.reason in _PLACEHOLDERS or decision.reason == "off"
         else decision._replace(scenario=redaction.scenario)
-        for place, (decision, redaction) in enumerate(
-            zip(decisions, redactions.decisions, strict=True)
-        )
+        for decision, redaction in zip(decisions, redactions.decisions, strict=True)
     )
 
 
@@ -526,9 +527,6 @@ def _plan(
     plan = plan_reduction(edited, strategies.reduction, settled, sources)
     is_last = plan.changes and leaves_system_alone(edited, plan)
     return set_aside(plan) if is_last else plan
-
-
-_PLACEHOLDERS = ("masked", "redacted", "already_masked")
 
 
 def _edit(conversation: Conversation, decisions: Sequence[Decision]) -> Conversation:
