@@ -77,15 +77,13 @@ def read_prices(value: object) -> tuple[float, float]:
 
 
 def _read_cache_pricing(value: object) -> CachePricing:
-    for name in _PRICING_NAMES:
-        if value == name:
-            return name
+    if value == "none":
+        return "none"
+    if value == "auto":
+        return "auto"
     if isinstance(value, (list, tuple)) and len(value) == 2:
         return read_prices(value)
     raise ConfigError('expected "none", "auto" or [read, write]', "")
-
-
-_PRICING_NAMES: tuple[Literal["none", "auto"], ...] = ("none", "auto")
 
 
 def _read_switch(value: object) -> bool | Literal["auto"]:

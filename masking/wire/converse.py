@@ -190,12 +190,11 @@ def _read_image(block: Mapping[str, object]) -> Picture | None:
     """Return what is known of the image in a block: its bytes, or where they are."""
     if "image" not in block:
         return None
-    image = block["image"]
-    source = image.get("source") if isinstance(image, dict) else None
-    if not isinstance(image, dict) or not isinstance(source, dict):
+    source, kind = follow(block, ("image", "source")), follow(block, ("image", "format"))
+    if not isinstance(source, dict):
         return Picture(0)
     if "bytes" in source:
-        return read_picture(source["bytes"], f"image/{image.get('format')}", count_claude)
+        return read_picture(source["bytes"], f"image/{kind}", count_claude)
     return read_address(follow(source, ("s3Location", "uri")), count_claude)
 
 

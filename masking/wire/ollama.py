@@ -17,6 +17,7 @@ from masking.wire.format import (
     HeadSize,
     Marks,
     Notes,
+    follow,
     measure_tools,
     non_empty,
     objects,
@@ -54,9 +55,7 @@ class Ollama(Chat):
         if not isinstance(message, dict):
             return charges
         for call in objects(message.get("tool_calls")):
-            function = call.get("function")
-            arguments = function.get("arguments") if isinstance(function, dict) else None
-            if isinstance(arguments, dict):
+            if isinstance(arguments := follow(call, ("function", "arguments")), dict):
                 charges.append(Charge(render_json(arguments)))
         if thinking := non_empty(message.get("thinking")):
             charges.append(Charge(thinking))
