@@ -174,7 +174,7 @@ def _read_id(call: Part) -> str | None:
 
 
 def _read_result(response: Part, at: Path) -> ToolResult:
-    outputs, values = _find_outputs(response), response.get("response")
+    outputs = _find_outputs(response)
     kinds: tuple[ContentKind, ...] = ("other", "string", "text_parts")
     return ToolResult(
         _read_id(response),
@@ -182,7 +182,7 @@ def _read_result(response: Part, at: Path) -> ToolResult:
         tuple(outputs.values()),
         tuple((*at, key) for key in outputs),
         # A tool says that it failed; an empty `error` says that it did not.
-        isinstance(values, dict) and bool(values.get("error")),
+        bool(follow(response, ("response", "error"))),
         tool=non_empty(response.get("name")),
     )
 

@@ -23,6 +23,7 @@ from masking.wire.format import (
     ServerHistory,
     WireFormat,
     as_list,
+    follow,
     is_text_part,
     non_empty,
     objects,
@@ -189,11 +190,8 @@ class Responses(WireFormat):
         The latter is `ttl` in `prompt_cache_options`, or `prompt_cache_retention`, which are no
         marks.
         """
-        options = document.get("prompt_cache_options")
-        asked = (
-            options.get("ttl") if isinstance(options, dict) else None,
-            document.get("prompt_cache_retention"),
-        )
+        ttl = follow(document, ("prompt_cache_options", "ttl"))
+        asked = (ttl, document.get("prompt_cache_retention"))
         lifetimes = tuple(spelling for spelling in asked if isinstance(spelling, str))
         return Marks(in_list=any(each.is_marked for each in notes), lifetimes=lifetimes)
 
@@ -263,9 +261,8 @@ def _read_call(kind: str, item: Mapping[str, Any]) -> tuple[Call, ...]:
 def _read_result(kind: str, item: Mapping[str, Any]) -> ToolResult:
     """Read an item of the type `kind` that is a result, and which of its texts may be replaced."""
     call_id = non_empty(item.get("call_id"))
-    caller = item.get("caller")
     read = _RESULTS.get(kind)
-    is_replayed = isinstance(caller, dict) and caller.get("type") == "program"
+    is_replayed = follow(item, ("caller", "type")) == "program"
     if read is None or is_replayed:  # a program is run again, and must find what it found
         return ToolResult(call_id or non_empty(item.get("id")), "other", (), ())
     return read(call_id, item)
@@ -285,19 +282,14 @@ def _read_shell_output(call_id: str | None, item: Mapping[str, Any]) -> ToolResu
     for place, piece in enumerate(as_list(item.get("output"))):
         if not isinstance(piece, dict):
             continue
-        is_error = is_error or _has_failed(piece.get("outcome"))
+        if isinstance(outcome := piece.get("outcome"), dict):
+            is_error |= outcome.get("type") == "timeout" or outcome.get("exit_code", 0) != 0
         for key in ("stdout", "stderr"):
             if text := non_empty(piece.get(key)):
                 texts.append(text)
                 slots.append(("output", place, key))
     kind: ContentKind = "text_parts" if texts else "other"
     return ToolResult(call_id, kind, tuple(texts), tuple(slots), is_error)
-
-
-def _has_failed(outcome: object) -> bool:
-    if not isinstance(outcome, dict):
-        return False
-    return outcome.get("type") == "timeout" or outcome.get("exit_code", 0) != 0
 
 
 _RESULTS: Mapping[str, Callable[[str | None, Mapping[str, Any]], ToolResult]] = {
