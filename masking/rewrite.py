@@ -398,7 +398,7 @@ class Step:
         is_bound = client.binding in ("refuses", "may_refuse")
         return is_bound and self._can_ask(client.wire.dropping)
 
-    def _can_ask(self, edit: ProviderEdit[...] | None) -> bool:
+    def _can_ask(self, edit: ProviderEdit | None) -> bool:
         if edit is None or self.context is None:
             return False
         client = self.conversation

@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, ParamSpec
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import orjson
 
@@ -209,19 +209,17 @@ class Added(NamedTuple):
     in_list: bool = False
 
 
-_Asked = ParamSpec("_Asked")
-
-
-class ProviderEdit(NamedTuple, Generic[_Asked]):
+class ProviderEdit(NamedTuple):
     """How a request of a format asks its provider to edit the history itself.
 
     is_possible: whether a request can ask for that, by its document, its path and its model.
-    write: returns what is added to it.
+    write: returns what is added to it. To clear it takes how many of the last tool uses and which
+        tools keep their results, to drop the document.
     beta: what the header `anthropic-beta` must name.
     """
 
     is_possible: Callable[[Document, str, str | None], bool]
-    write: Callable[_Asked, Added]
+    write: Callable[..., Added]
     beta: str
 
 
@@ -252,13 +250,11 @@ class WireFormat(ABC):
     role_order: ClassVar[RoleOrder] = "any"
     """What the provider asks of the order of the elements."""
 
-    clearing: ClassVar[ProviderEdit[[int, Sequence[str]]] | None] = None
-    """How it clears old results, but for those of so many tool uses and of these tools; None if
-    there is no such way."""
+    clearing: ClassVar[ProviderEdit | None] = None
+    """How it clears old results; None if there is no such way."""
 
-    dropping: ClassVar[ProviderEdit[[Document]] | None] = None
-    """How it drops bound reasoning that no longer fits what precedes it in a document; None if
-    there is no such way."""
+    dropping: ClassVar[ProviderEdit | None] = None
+    """How it drops bound reasoning that no longer fits what precedes it; None if there is none."""
 
     # An element, without its neighbors.
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult
 from masking.tokens import estimate_tokens
-from masking.wire import Charge, HeadSize, WireFormat
-from masking.wire.format import Document
+from masking.wire import HeadSize, WireFormat
+from masking.wire.format import Charge, Document
 
 _SPEAKERS: Mapping[object, Speaker] = {"model": "assistant", "human": "user", "rules": "system"}
 NOTE = "note"
