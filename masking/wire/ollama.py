@@ -6,19 +6,15 @@ unless the request says otherwise. The server keeps any prefix by itself, withou
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from collections.abc import Sequence
-
 from masking.model import Call, Element
 from masking.wire.chat import Chat
 from masking.wire.format import (
     NO_NOTES,
     Charge,
     Document,
-    HeadSize,
-    Marks,
     Notes,
+    WireFormat,
     follow,
-    measure_tools,
     non_empty,
     objects,
     render_json,
@@ -30,6 +26,13 @@ class Ollama(Chat):
     name = "ollama"
     paths = ((r"/api/chat$", "answer"),)
     pairs_by_order = True
+
+    # There are no cache marks.
+    measure_head = WireFormat.measure_head
+    find_marks = WireFormat.find_marks
+
+    def read_notes(self, message: object) -> Notes:
+        return NO_NOTES
 
     def read_element(self, message: object) -> Element:
         element = super().read_element(message)
@@ -60,18 +63,9 @@ class Ollama(Chat):
             charges.append(Charge("", UNKNOWN_PART_TOKENS * len(images)))
         return charges
 
-    def read_notes(self, message: object) -> Notes:
-        return NO_NOTES
-
-    def measure_head(self, body: Document) -> HeadSize:
-        return HeadSize(measure_tools(body.get("tools")))
-
     def streams(self, document: Document, path: str) -> bool:
         """Whether the answer is streamed, as lines of JSON: unless the request says no."""
         return document.get("stream") is not False
-
-    def find_marks(self, document: Document, notes: Sequence[Notes]) -> Marks:
-        return Marks()
 
 
 OLLAMA = Ollama()
