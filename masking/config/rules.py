@@ -63,7 +63,11 @@ class Rule:
         for name in ("model", "path", "client"):
             _check_glob(getattr(self, name), name)
         for name, glob in self.headers:
-            _check_header(name)
+            if not _HEADER.fullmatch(name):
+                raise ConfigError("expected a header's name", f"header.{printable(name)}")
+            if may_hold_credential(name):
+                problem = "this header may hold a credential, so no rule asks for it"
+                raise ConfigError(problem, f"header.{name}")
             _check_glob(glob, f"header.{name}")
         if len(self.label) > _MAX_LABEL or printable(self.label) != self.label:
             raise ConfigError(f"expected one line of at most {_MAX_LABEL} characters", "label")
@@ -121,12 +125,3 @@ def _fits(text: str | None, glob: str) -> bool:
 def _check_glob(glob: str, path: str) -> None:
     if not glob.strip():
         raise ConfigError("expected a pattern, got a blank", path)
-
-
-def _check_header(name: str) -> None:
-    if not _HEADER.fullmatch(name):
-        raise ConfigError("expected a header's name", f"header.{printable(name)}")
-    if may_hold_credential(name):
-        raise ConfigError(
-            "this header may hold a credential, so no rule asks for it", f"header.{name}"
-        )
