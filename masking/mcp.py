@@ -204,14 +204,8 @@ def _is_kept(key: str | int, value: object, holder: object) -> bool:
         return True
     if key == "text":  # a page for the client's window, not for the model (MCP Apps, SEP-1865)
         return str(holder.get("uri")).startswith("ui://")
-    return _is_flat(value) and _REFERENCE.search(key) is not None
-
-
-def _is_flat(value: object) -> bool:
-    """Whether a value is a string, or a list that holds no object and no list."""
-    if isinstance(value, list):
-        return not any(isinstance(item, (dict, list)) for item in value)
-    return isinstance(value, str)
+    values = value if isinstance(value, list) else [value]
+    return not any(isinstance(v, (dict, list)) for v in values) and bool(_REFERENCE.search(key))
 
 
 # Requests
