@@ -6,7 +6,7 @@ providers make of it (`cache_control`, `reasoning`, lists of text parts in resul
 
 from collections.abc import Mapping, Sequence
 
-from masking.model import UNKNOWN, Call, Element, Speaker, ToolResult, make
+from masking.model import UNKNOWN, Call, Element, Speaker, make
 from masking.tokens import LOW_DETAIL_TOKENS, count_openai
 from masking.wire.format import (
     CALL_TOKENS,
@@ -61,7 +61,10 @@ class Chat(WireFormat):
             return UNKNOWN
         role = message.get("role")
         if role == "tool":
-            return make(Element, ("tool", (), (), (_read_result(message),), False))
+            call_id, content = non_empty(message.get("tool_call_id")), message.get("content")
+            is_error = message.get("is_error") is True
+            result = read_content(call_id, ("content",), content, _IMAGES, is_error=is_error)
+            return make(Element, ("tool", (), (), (result,), False))
         speaker = _SPEAKERS.get(role, "unknown") if isinstance(role, str) else "unknown"
         texts = read_texts(message.get("content"))
         calls = as_list(message.get("tool_calls")) if speaker == "assistant" else ()
@@ -123,11 +126,6 @@ def _read_call(call: object) -> Call:
     function = function if isinstance(function, dict) else {}
     names = non_empty(call.get("id")), non_empty(function.get("name"))
     return make(Call, (*names, function.get("arguments")))
-
-
-def _read_result(message: Mapping[str, object]) -> ToolResult:
-    call_id, is_error = non_empty(message.get("tool_call_id")), message.get("is_error") is True
-    return read_content(call_id, ("content",), message.get("content"), _IMAGES, is_error=is_error)
 
 
 def _read_image(part: Mapping[str, object]) -> Picture | None:
