@@ -6,7 +6,7 @@ unless the request says otherwise. The server keeps any prefix by itself, withou
 Source: https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-from masking.model import Call, Element
+from masking.model import Call, Element, ToolResult, make
 from masking.wire.chat import Chat
 from masking.wire.format import (
     NO_NOTES,
@@ -36,14 +36,17 @@ class Ollama(Chat):
 
     def read_element(self, message: object) -> Element:
         element = super().read_element(message)
-        if element.calls:
-            return element._replace(calls=tuple(map(_allow_no_id, element.calls)))
-        if element.results and isinstance(message, dict):
-            (result,) = element.results
+        speaker, texts, calls, results, is_bound = element
+        if calls:
+            calls = tuple([_allow_no_id(call) for call in calls])
+        elif results and isinstance(message, dict):
+            (result,) = results
             named = non_empty(message.get("tool_name")) or non_empty(message.get("name"))
-            result = result._replace(call_id=result.call_id or "", tool=named)
-            return element._replace(results=(result,))
-        return element
+            before, after = result[1:7], result[8:]
+            results = (make(ToolResult, (result.call_id or "", *before, named, *after)),)
+        else:
+            return element
+        return make(Element, (speaker, texts, calls, results, is_bound))
 
     def read_charges(self, message: object) -> list[Charge]:
         """Read what Chat does, and what it does not have.
@@ -72,4 +75,5 @@ OLLAMA = Ollama()
 
 
 def _allow_no_id(call: Call) -> Call:
-    return call._replace(call_id="") if call.call_id is None and call.tool else call
+    call_id, tool, arguments = call
+    return make(Call, ("", tool, arguments)) if call_id is None and tool else call
