@@ -109,7 +109,7 @@ class Blocks(WireFormat):
         blocks = objects(message.get("content"))
         parts = [part for block in blocks for part in (block, *objects(block.get("content")))]
         lifetimes = (*find_lifetimes(parts, self.mark),)
-        return Notes(bool(lifetimes), lifetimes)
+        return Notes(True, lifetimes) if lifetimes else NO_NOTES
 
     def measure_schemas(self, tools: object) -> int:
         """Return the estimated tokens of tool schemas."""

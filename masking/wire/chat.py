@@ -26,6 +26,7 @@ from masking.wire.format import (
     read_texts,
 )
 from masking.wire.parts import (
+    CACHE_MARK,
     ImageParts,
     Picture,
     charge_content,
@@ -86,8 +87,11 @@ class Chat(WireFormat):
     def read_notes(self, message: object) -> Notes:
         if not isinstance(message, dict):
             return NO_NOTES
-        lifetimes = (*find_lifetimes((message, *objects(message.get("content")))),)
-        return Notes(bool(lifetimes), lifetimes, bool(message.get(_REASONING)))
+        content, is_bound = message.get("content"), bool(message.get(_REASONING))
+        if not isinstance(content, list) and CACHE_MARK not in message and not is_bound:
+            return NO_NOTES  # as nearly all messages
+        lifetimes = (*find_lifetimes((message, *objects(content))),)
+        return Notes(bool(lifetimes), lifetimes, is_bound)
 
     def unmark(self, message: object) -> object:
         return without_mark(unmark_content(message))

@@ -293,6 +293,10 @@ MESSAGES = Messages()
 def _read_result(at: int, block: Mapping[str, Any]) -> ToolResult:
     content, slot = block.get("content"), ("content", at, "content")
     call_id, is_error = non_empty(block.get("tool_use_id")), block.get("is_error") is True
+    if isinstance(content, str):  # as nearly all
+        text, tail = split_reminders(content)
+        tails = (tail,) if tail else ()
+        return ToolResult(call_id, "string", (text,), (slot,), is_error, None, tails)
     if any(part.get("type") == _UNTOUCHABLE for part in objects(content)):
         return ToolResult(call_id, "other", (), (), is_error)
     result = read_content(call_id, slot, content, _IMAGES, is_error=is_error)

@@ -29,8 +29,8 @@ _USUAL_LIFETIME = "5m"
 
 def find_lifetimes(marked: Iterable[Mapping[str, object]], key: str = CACHE_MARK) -> Iterator[str]:
     """Yield the lifetime that each mark on one of these objects asks for, as spelled."""
-    for mark in (item.get(key) for item in marked):
-        if isinstance(mark, dict):
+    for item in marked:
+        if isinstance(mark := item.get(key), dict):
             lifetime = mark.get("ttl")
             yield lifetime if isinstance(lifetime, str) else _USUAL_LIFETIME
 

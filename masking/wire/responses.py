@@ -134,9 +134,12 @@ class Responses(WireFormat):
         """
         if not isinstance(item, dict):
             return []
-        if item.get("type", "message") == "message":
+        kind = item.get("type", "message")
+        if kind == "message":
             return [MESSAGE_FRAME, *charge_content(item.get("content"), None, _read_image)]
-        if self.read_element(item).results:
+        if isinstance(kind, str) and (
+            _read_pair(kind, item)[1] if kind in _OTHERS else kind.endswith(_OUTPUT)
+        ):
             output = item.get("output")
             content = [output] if isinstance(output, dict) else output  # a screenshot stands alone
             return [CALL_FRAME, *charge_content(content, 0, _read_image)]
