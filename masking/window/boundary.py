@@ -364,10 +364,9 @@ class Boundary(Copyable):
             return
         self._eligible.advance(self._edge)
         # Rent is what would not be paid if all eligible results had been masked by now.
-        without = self._sent - self._eligible.saving
-        self._rent += self._read * (
-            self._factor(self._sent) * self._sent - self._factor(without) * without
-        )
+        sent = self._sent
+        without = sent - self._eligible.saving
+        self._rent += self._read * (self._factor(sent) * sent - self._factor(without) * without)
         moves = self._moves
         if moves is None:
             return
@@ -398,9 +397,9 @@ class Boundary(Copyable):
         # The price of moving is that of one request: with all masked at once, less as it stands.
         # `flat` is the same in a prompt below every price step, where nothing else changes.
         saving += self._measure_dropped(offset)
-        flat = self._move_price(saving, offset)
-        stay, go = self._factor(self._sent), self._factor(self._sent - saving)
-        price = go * (self._read * self._sent + flat) - stay * self._read * self._sent
+        flat, sent = self._move_price(saving, offset), self._sent
+        stay, go = self._factor(sent), self._factor(sent - saving)
+        price = go * (self._read * sent + flat) - stay * self._read * sent
 
         # Moving pays when it costs nothing; when the prefix must be written anew in any case; when
         # the rent paid so far forces it (ski rental: buy once the rent has reached the price); and
