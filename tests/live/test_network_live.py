@@ -598,7 +598,7 @@ def test_a_proxy_ends_when_the_process_that_started_it_is_killed(
     ) as parent:
         assert parent.stdout is not None
         said = iter(parent.stdout.readline, b"")
-        assert any(b" ON, " in line for line in said)
+        assert any(b" ON: " in line for line in said)
         parent.kill()
         assert b"0 requests" in b"".join(said)  # which ends when the proxy does
 

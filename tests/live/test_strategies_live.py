@@ -178,6 +178,6 @@ def test_the_start_names_every_strategy_that_is_on(upstream: Upstream, tmp_path:
     config = REDACTION + REDUCTION[len(OFF) :] + b"[observation_masking.mcp]\nenabled = true\n"
     with running_addon(tmp_path, upstream, config=config) as live:
         assert (
-            "ON, redaction of shell; reduction to 900 characters; "
-            "MCP strings cut from 4,000 characters on ("
+            "ON: redacts the results of shell; reduces requests to 900 characters; "
+            "cuts strings of MCP servers from 4,000 characters on ("
         ) in live.proxy.log

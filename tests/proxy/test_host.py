@@ -119,7 +119,7 @@ def test_the_proxy_starts_whatever_the_encoding(tmp_path: Path, variables: dict[
     config.write_text(ODD, encoding="utf-8")
     option = f"mask_config={config}"
     ended = run_mitmdump(tmp_path, "-nr", os.devnull, "--set", option, **variables)
-    assert "redaction of" in ended.stdout
+    assert "redacts the results of" in ended.stdout
     assert "Traceback" not in ended.stdout
 
 
