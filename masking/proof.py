@@ -236,18 +236,15 @@ class _Elements:
         if terms.line_chars is not None and is_line(text, new, terms.line_chars):
             return True
         for call in self._find_calls(result, place):
-            self._count(len(text))
-            facts = result, call, self._lines
-            if any(new == write(each, text, *facts) for each in terms.placeholders):
-                return True
-            if any(is_shortened(each, text, new, *facts) for each in terms.markers):
-                return False
+            self._tries += 1 + len(text) // _CHARS_IN_A_TRY
+            _insist(self._tries <= _MOST_TRIES, "there are too many calls")
+            for each in terms.placeholders:
+                if new == write(each, text, result, call, self._lines):
+                    return True
+            for each in terms.markers:
+                if is_shortened(each, text, new, result, call, self._lines):
+                    return False
         raise ProofError("a text is no template's")
-
-    def _count(self, chars: int = 0) -> None:
-        """Count a call that is tried for a result, or a text, so that no body takes forever."""
-        self._tries += 1 + chars // _CHARS_IN_A_TRY
-        _insist(self._tries <= _MOST_TRIES, "there are too many calls")
 
     def _find_calls(self, result: ToolResult, place: int) -> Iterator[Call]:
         """Yield the calls that a result may answer, the likely ones first.

@@ -62,28 +62,27 @@ def write(
 
     `lines` is added to; whoever owns it keeps the calls, too.
     """
-    pieces = []
-    for piece in _split(wording.template):
-        match piece:
+    pieces = [*_split(wording.template)]
+    for at in range(1, len(pieces), 2):  # a field stands between two literal texts
+        match pieces[at]:
             case "{tool_call_id}":
-                piece = (result.call_id or "")[:_NAME_CHARS]
+                pieces[at] = (result.call_id or "")[:_NAME_CHARS]
             case "{tool_name}":
-                piece = (call.tool or _UNKNOWN_TOOL)[:_NAME_CHARS]
+                pieces[at] = (call.tool or _UNKNOWN_TOOL)[:_NAME_CHARS]
             case "{original_chars}":
-                piece = str(len(text))
+                pieces[at] = str(len(text))
             case "{original_tokens}":
-                piece = str(estimate_tokens(text))
+                pieces[at] = str(estimate_tokens(text))
             case "{left_out_chars}" if left_out is not None:
-                piece = str(left_out)
+                pieces[at] = str(left_out)
             case "{recall}":
                 data = text.encode("utf-8", "surrogatepass")
-                piece = blake2b(data, digest_size=_RECALL_BYTES).hexdigest()
+                pieces[at] = blake2b(data, digest_size=_RECALL_BYTES).hexdigest()
             case "{arguments}":
                 key = id(call.arguments), wording.arguments_chars
                 if key not in lines:
                     lines[key] = _write_arguments(call.arguments, wording.arguments_chars)
-                piece = lines[key]
-        pieces.append(piece)
+                pieces[at] = lines[key]
     return "".join(pieces)
 
 

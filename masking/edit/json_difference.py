@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from masking.edit.json_text import NEEDLE_BYTES, decode_utf8, encode_string, find_spans
-from masking.model import Path
+from masking.model import Path, make
 
 
 class Swap(NamedTuple):
@@ -29,7 +29,7 @@ def put_back(old: Any, new: Any, path: Path) -> Swap | None:  # noqa: ANN401 - a
         old, new = old[key], new[key]
     was, now = old[last], new[last]
     new[last] = was
-    return None if was == now else Swap(path, was, now)
+    return None if was == now else make(Swap, (path, was, now))
 
 
 def differ_in(old: bytes, new: bytes, swaps: Sequence[Swap]) -> bool:

@@ -131,8 +131,8 @@ MUTATIONS = (
     Mutation(
         "the proof of a placeholder",
         PROOF,
-        "if any(new == write(each, text, *facts) for each in terms.placeholders):",
-        "if terms.placeholders:",
+        "if new == write(each, text, result, call, self._lines):",
+        "if True:",
         PROVEN,
     ),
     Mutation(
