@@ -152,7 +152,7 @@ class ToolResult(NamedTuple):
         """Return the replacement of one of its texts; not for contents of the kind `other`."""
         slot, text = self.slots[number], self.texts[number]
         tail = self.tails[number] if self.tails else ""
-        return Replacement(slot, text + tail, placeholder + tail, self.wrap)
+        return make(Replacement, (slot, text + tail, placeholder + tail, self.wrap, None))
 
     def texts_replaced(self, replacements: "Iterable[Replacement]") -> Iterator[str]:
         """Yield its texts that these replace, as the client wrote them, without their tails."""

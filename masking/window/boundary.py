@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from masking.conversation import Conversation, Request
 from masking.history import Copyable, History
-from masking.model import KeepReason, Target
+from masking.model import KeepReason, Target, make
 from masking.prices import (
     LATEST_ENDS,
     PriceSettings,
@@ -169,7 +169,7 @@ def lay_out(conversation: Conversation) -> Layout:
             counts_on = False
         else:
             if not counts_on:
-                requests.append(RequestSize(size, turns, len(offsets)))
+                requests.append(make(RequestSize, (size, turns, len(offsets))))
                 has_turn = False
             counts_on = wire.answers_in_runs
             if not has_turn and element.is_turn:

@@ -14,7 +14,7 @@ import orjson
 
 from masking.conversation import Conversation
 from masking.history import History
-from masking.model import Decision, KeepReason, Replacement, ToolResult, parse_arguments
+from masking.model import Decision, KeepReason, Replacement, ToolResult, make, parse_arguments
 from masking.patterns import matches
 from masking.tokens import estimate_tokens
 from masking.window.boundary import (
@@ -581,7 +581,8 @@ def _measure_candidate(seen: tuple[Decision, int, int, int]) -> Candidate:
         # The call came after the result. Tool and target were unknown when the boundary last
         # moved, and what was decided then must stand.
         tool = target = None
-    return Candidate(turn, offset, max(0, saving), tool, target, len(result.images))
+    fields = turn, offset, max(0, saving), tool, target, len(result.images)
+    return make(Candidate, fields)
 
 
 def _describe(result: ToolResult) -> Candidate:
