@@ -56,7 +56,7 @@ def write(
     result: ToolResult,
     call: Call,
     lines: Lines,
-    left_out: int | None = None,
+    left_out: int = 0,
 ) -> str:
     """Return what a template writes for a text, if its result answers this call.
 
@@ -73,12 +73,12 @@ def write(
                 pieces[at] = str(len(text))
             case "{original_tokens}":
                 pieces[at] = str(estimate_tokens(text))
-            case "{left_out_chars}" if left_out is not None:
+            case "{left_out_chars}":  # only a marker has it
                 pieces[at] = str(left_out)
             case "{recall}":
                 data = text.encode("utf-8", "surrogatepass")
                 pieces[at] = blake2b(data, digest_size=_RECALL_BYTES).hexdigest()
-            case "{arguments}":
+            case _:  # the call's arguments
                 key = id(call.arguments), wording.arguments_chars
                 if key not in lines:
                     lines[key] = _write_arguments(call.arguments, wording.arguments_chars)
